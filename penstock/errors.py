@@ -12,8 +12,22 @@
     │   ├── ArithmeticOverflow       an exact result that its type cannot hold
     │   ├── AppendOnly               a retraction for something that only takes additions
     │   ├── KeyConflict              two live rows where a key allows one
-    │   └── Unsupported              understood, but not something Penstock does
+    │   ├── InUse                    only one at a time may have it, and another one has
+    │   ├── Fenced                   somebody with a higher term has taken over
+    │   ├── Gap                      a record came whose predecessor has not
+    │   ├── Divergence               the same place in a log holds something else
+    │   ├── CursorExpired            what the cursor still needs is no longer kept
+    │   ├── CursorAhead              the cursor claims more than the log has given
+    │   ├── FileChanged              a file that only grows shrank, was replaced or vanished
+    │   ├── Closed                   the object was closed before
+    │   ├── Unsupported              understood, but not something Penstock does
+    │   ├── NotFound                 there is nothing of that name
+    │   ├── AlreadyExists            something else has the name already
+    │   ├── AccessDenied             the place refuses these credentials or this user
+    │   ├── NoSpace                  the place is full, or a quota is used up
+    │   └── StoreUnavailable         the place did not answer, or refused for now
     └── MayHaveHappened              the answer was lost: look before you repeat
+        └── OutcomeUnknown           a write to a store that may or may not be there
 
 Each error carries a stable ``code`` (part of the public surface: match on it, not on the text),
 what happened, ``subject`` (to which object), and ``hint`` (what to do). ``str(error)`` says all three.
@@ -24,17 +38,31 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "AccessDenied",
+    "AlreadyExists",
     "AppendOnly",
     "ArithmeticOverflow",
+    "Closed",
+    "CursorAhead",
+    "CursorExpired",
     "DamagedBytes",
     "DidNotHappen",
+    "Divergence",
+    "Fenced",
+    "FileChanged",
+    "Gap",
+    "InUse",
     "InvalidArgument",
     "KeyConflict",
     "MalformedMessage",
     "MayHaveHappened",
+    "NoSpace",
+    "NotFound",
+    "OutcomeUnknown",
     "PenstockError",
     "ReservedName",
     "SchemaMismatch",
+    "StoreUnavailable",
     "Unsupported",
 ]
 
@@ -132,7 +160,112 @@ class KeyConflict(DidNotHappen):
     code = "key-conflict"
 
 
+class InUse(DidNotHappen):
+    """Only one at a time may have it, and another one has."""
+
+    code = "in-use"
+
+
+class Fenced(DidNotHappen):
+    """Somebody with a higher term has taken over; this one must stop."""
+
+    code = "fenced"
+
+
+class Gap(DidNotHappen):
+    """A record came whose predecessor has not."""
+
+    code = "gap"
+
+
+class Divergence(DidNotHappen):
+    """The same place in a log holds something else on the other side."""
+
+    code = "divergence"
+
+
+class CursorExpired(DidNotHappen):
+    """The log no longer keeps everything after the cursor; going on would skip events in silence.
+
+    ``earliest`` is the LSN of the first event that can still be read, be it the next one to come:
+    the cursor ``earliest - 1`` is good. It is None where only the other end knows it.
+
+    >>> error = CursorExpired("the cursor is 3", subject="CdcBuffer", hint="Go on from 6.", earliest=7)
+    >>> error.code, error.earliest
+    ('cursor-expired', 7)
+    """
+
+    code = "cursor-expired"
+
+    def __init__(self, what: str, *, subject: str, hint: str, earliest: int | None = None) -> None:
+        super().__init__(what, subject=subject, hint=hint)
+        self.earliest = earliest
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_expired, (type(self), self.what, self.subject, self.hint, self.earliest)
+
+
+def _rebuild_expired(
+    kind: type[CursorExpired], what: str, subject: str, hint: str, earliest: int | None
+) -> CursorExpired:
+    return kind(what, subject=subject, hint=hint, earliest=earliest)
+
+
+class CursorAhead(DidNotHappen):
+    """The cursor claims events that the log has not given: it is of another log, or of another life of it."""
+
+    code = "cursor-ahead"
+
+
+class FileChanged(DidNotHappen):
+    """A file that may only grow shrank, was replaced by another, or vanished."""
+
+    code = "file-changed"
+
+
+class Closed(DidNotHappen):
+    """The object was closed before; it does nothing more."""
+
+    code = "closed"
+
+
 class Unsupported(DidNotHappen):
     """Understood, but not something Penstock does."""
 
     code = "unsupported"
+
+
+class NotFound(DidNotHappen):
+    """There is nothing of that name."""
+
+    code = "not-found"
+
+
+class AlreadyExists(DidNotHappen):
+    """Something else has the name already, and stays."""
+
+    code = "already-exists"
+
+
+class AccessDenied(DidNotHappen):
+    """The place refuses these credentials, or this user."""
+
+    code = "access-denied"
+
+
+class NoSpace(DidNotHappen):
+    """The place is full, or a quota is used up. What was there before still is."""
+
+    code = "no-space"
+
+
+class StoreUnavailable(DidNotHappen):
+    """The place did not answer, or refused for now; what was asked for was not done."""
+
+    code = "store-unavailable"
+
+
+class OutcomeUnknown(MayHaveHappened):
+    """A write was asked of a store and its answer lost: the blob is as before or as written, but whole."""
+
+    code = "outcome-unknown"

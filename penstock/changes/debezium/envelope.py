@@ -1,0 +1,90 @@
+"""`Envelope`: one change message at a time, for people. Batches go through `encode`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from penstock.changes.debezium.json_columns import column_text, join, object_pieces
+from penstock.changes.debezium.source import Source
+from penstock.changes.debezium.types import Decimals, check_decimals, connect_type
+from penstock.errors import InvalidArgument
+
+__all__ = ["Envelope"]
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One change: what the row was, what it is, where it happened and when.
+
+    >>> source = Source("shop", "default", "orders", 42, version="1")
+    >>> Envelope.insert({"id": 1, "amount": 100}, source, 1706140800000).to_json()[:36]
+    '{"op":"c","ts_ms":1706140800000,"sou'
+    """
+
+    op: str
+    ts_ms: int
+    source: Source
+    before: Row | None = None
+    after: Row | None = None
+
+    @classmethod
+    def insert(cls, after: Row, source: Source, ts_ms: int) -> Envelope:
+        """A row appeared."""
+        return cls("c", ts_ms, source, after=after)
+
+    @classmethod
+    def delete(cls, before: Row, source: Source, ts_ms: int) -> Envelope:
+        """A row went away."""
+        return cls("d", ts_ms, source, before=before)
+
+    @classmethod
+    def update(cls, before: Row, after: Row, source: Source, ts_ms: int) -> Envelope:
+        """A row changed."""
+        return cls("u", ts_ms, source, before=before, after=after)
+
+    @classmethod
+    def read(cls, after: Row, source: Source, ts_ms: int) -> Envelope:
+        """A row was there when the table was first read."""
+        return cls("r", ts_ms, source, after=after)
+
+    def to_json(self, decimals: Decimals = "precise") -> str:
+        """The message. A ``before`` or ``after`` that there is not is left out.
+
+        Python values are written as the Arrow values they become, so they look as `encode` writes them:
+
+        >>> from decimal import Decimal
+        >>> row = {"balance": Decimal("1.50"), "bin": b"hello"}
+        >>> Envelope.insert(row, Source("s", "d", "t", version="1"), 0).to_json()[-45:]
+        ',"after":{"balance":"AJY=","bin":"aGVsbG8="}}'
+        """
+        check_decimals(decimals)
+        head = orjson.dumps({"op": self.op, "ts_ms": self.ts_ms, "source": self.source.to_dict()}).decode()[
+            :-1
+        ]
+        before = "" if self.before is None else f',"before":{_row_json(self.before, decimals)}'
+        after = "" if self.after is None else f',"after":{_row_json(self.after, decimals)}'
+        return f"{head}{before}{after}}}"
+
+
+def _row_json(row: Row, decimals: Decimals) -> str:
+    texts = []
+    for name, value in row.items():
+        try:
+            array = pa.array([value])
+        except (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError) as error:
+            raise InvalidArgument(
+                f"the value of {name!r} has no form in Arrow: {error}",
+                subject="Envelope",
+                hint="Use numbers, text, bytes, dates, decimals, and lists and mappings of them.",
+            ) from None
+        connect_type(array.type, decimals=decimals)  # refuses what has no form in a message
+        texts.append(column_text(array, decimals))
+    text: str = join(object_pieces(list(row), texts), 1)[0].as_py()
+    return text

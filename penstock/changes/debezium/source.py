@@ -1,0 +1,59 @@
+"""`Source`: where the changes of a message come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The name of the system, its database and the table or view, as a message's ``source`` tells them.
+
+    ``sequence`` orders messages of one source where they have no LSN. ``schema`` is the namespace between
+    database and table, for those who have one.
+
+    >>> Source("shop", "default", "orders", 42).to_dict()["sequence"]
+    42
+    """
+
+    name: str
+    db: str
+    table: str
+    sequence: int | str | None = None
+    schema: str | None = None
+    connector: str = "penstock"
+    version: str | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What the names of the message's Connect schemas begin with; also its topic in Kafka.
+
+        >>> Source("shop", "default", "orders").prefix, Source("shop", "d", "orders", schema="inv").prefix
+        ('shop.default.orders', 'shop.inv.orders')
+        """
+        return f"{self.name}.{self.schema or self.db}.{self.table}"
+
+    @property
+    def told_version(self) -> str:
+        """The version given, else Penstock's own."""
+        if self.version is not None:
+            return self.version
+        import penstock  # at the call: the package is still being built while this module is imported
+
+        return str(penstock.__version__)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON has them; those that are not given are left out."""
+        told = {
+            "version": self.told_version,
+            "connector": self.connector,
+            "name": self.name,
+            "db": self.db,
+            "sequence": self.sequence,
+            "schema": self.schema,
+            "table": self.table,
+        }
+        return {name: value for name, value in told.items() if value is not None}
