@@ -1,0 +1,405 @@
+"""The one that appends: frames in order under one lock, synced as the options say, segments rolled.
+
+Laws: an LSN is given under the same lock as the append, so no reader's cursor can pass a number that has not
+landed. What an append returned for is never lost to a killed process; with ``fsync="always"`` also not to a
+loss of power. A failed append leaves the log as it was, or stops the writer for good.
+
+Two locks, always taken in this order: ``_sync_lock`` by whoever syncs or changes the file that is written,
+``_lock`` by whoever appends or changes what the log is. So appends go on beside a sync, and no file is closed
+under one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from penstock.errors import Closed, DidNotHappen, OutcomeUnknown, PenstockError, StoreUnavailable
+from penstock.log.format import Flag, Frame, Head, Kind, padding
+from penstock.log.meta import META, Meta
+from penstock.log.now_and_then import NowAndThen
+from penstock.log.options import LogOptions
+from penstock.log.recovery import Found
+from penstock.log.retention import dropped_before, keep_from
+from penstock.log.rows import Part
+from penstock.log.segment import Segment, blob_name, read_head
+from penstock.log.segments import Segments
+from penstock.log.shared_sync import SharedSync
+from penstock.lsn import LsnRange
+from penstock.store.appending import Appender, Lock, appender
+from penstock.store.data import Bytes
+from penstock.store.interface import Store
+
+__all__ = ["Writer"]
+
+_logger = logging.getLogger(__name__)
+_BOTH = Flag.BEGIN | Flag.END
+# So many unsynced bytes, and the next sync begins early: else who fills a segment waits for all of them.
+_MUCH = 8 << 20
+
+
+class Writer:
+    """Owned by the log that opened it; thread safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        meta: Meta,
+        options: LogOptions,
+        firsts: list[int],
+        found: Found,
+        held: Lock,
+        clock: Callable[[], int],
+    ) -> None:
+        self.meta = meta
+        self.segments = segments = Segments(
+            store,
+            firsts,
+            found.active,
+            lambda: self.meta.oldest_lsn,
+            ring=options.ring_bytes,
+            keeps_index=True,
+        )
+        self.changed = threading.Condition()
+        self.visible_lsn = segments.active.last_lsn
+        self.closed = False
+        self._store = store
+        self._options = options
+        self._held = held
+        self._clock = clock
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._sync_lock = threading.Lock()
+        self._shared_sync = SharedSync(self._sync_at_least)
+        self._next = self.visible_lsn + 1
+        self._time = segments.active.last_time
+        self._marked = found.marked
+        self._broken: PenstockError | None = None
+        self._sync_failed = False
+        self._appender: Appender = appender(store, segments.active.name)
+        self._appender.sync()  # what the last process left may be in the page cache only
+        self._synced_lsn = self.visible_lsn
+        self._synced_bytes = segments.active.end
+        self._syncing = NowAndThen(self._sync_and_mark, options.interval.total_seconds())
+        if options.fsync == "interval":
+            self._syncing.start()
+
+    @property
+    def next_lsn(self) -> int:
+        """What the next event will have."""
+        return self._next
+
+    # -- appending ----------------------------------------------------------------------------------
+
+    def commit(self, parts: Sequence[Part], commit_time: int | None = None) -> LsnRange:
+        """Append the parts as one transaction. A replica gives the time that its primary gave."""
+        self._check_process()
+        done = self._append_parts(parts, commit_time)
+        while done is None:
+            self._begin_next()
+            done = self._append_parts(parts, commit_time)
+        if self.segments.active.end >= self._options.segment_bytes:
+            self._roll()
+        if self._options.fsync == "always":
+            self._shared_sync.reach(done.last)
+        else:
+            self._syncing.tell()
+            if self.segments.active.end - self._synced_bytes > _MUCH:
+                self._syncing.hurry()
+            with self.changed:
+                self.changed.notify_all()
+        return done
+
+    def _append_parts(self, parts: Sequence[Part], commit_time: int | None) -> LsnRange | None:
+        """Append under the lock; None where a new segment has to be begun first."""
+        with self._lock:
+            self.check_usable()
+            if self.segments.active.sealed:
+                return None
+            first = lsn = self._next
+            self._time = max(self._clock() if commit_time is None else commit_time, self._time)
+            frames: list[tuple[bytes, Frame, pa.Buffer | None]] = []
+            buffers: list[Bytes] = []
+            last = len(parts) - 1
+            for i, part in enumerate(parts):
+                flags = part.body.flags | (Flag.BEGIN if i == 0 else 0) | (Flag.END if i == last else 0)
+                data = part.body.data
+                frame = self._frame(part.kind, flags, lsn, part.events, part)
+                header = frame.encode(self.segments.active.seed)
+                frames.append((header, frame, data))
+                buffers += (header, data, padding(data.size))
+                lsn += part.events
+            self._append(buffers, frames, lsn)
+            self._marked = False
+            if self._options.fsync != "always":
+                self.visible_lsn = lsn - 1
+            return LsnRange(first, lsn - 1)
+
+    def _frame(self, kind: Kind, flags: int, lsn: int, events: int, part: Part | None) -> Frame:
+        size, crc, rows = (part.body.data.size, part.body.crc, part.body.rows) if part else (0, 0, 0)
+        number = part.collection.id if part else 0
+        synced, term = self._synced_bytes, self.meta.term
+        return Frame(size, lsn, self._time, synced, crc, number, events, rows, term, kind, flags)
+
+    def _append(
+        self, buffers: list[Bytes], frames: list[tuple[bytes, Frame, pa.Buffer | None]], next_lsn: int
+    ) -> None:
+        """To the file, then to the index: both, or the writer stops for good."""
+        segment = self.segments.active
+        try:
+            self._appender.append(buffers)
+            offset = segment.end
+            for header, frame, body in frames:
+                if body is not None:
+                    self.segments.ring.add(frame.first_lsn, body)
+                segment.add(offset, header, frame)
+                offset += frame.frame_bytes
+            self._next = next_lsn
+        except DidNotHappen:
+            raise  # the file is as it was: the log goes on
+        except BaseException as error:
+            self._broken = _as_told(error, "appending", segment.name)
+            raise
+
+    # -- syncing ------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Return when everything appended before the call survives a loss of power."""
+        self._check_process()
+        with self._lock:
+            self.check_usable()
+            target = self._next - 1
+        self._shared_sync.reach(target)
+
+    def _sync_at_least(self, lsn: int) -> int:
+        """Sync what has been appended, unless that reaches this LSN already; return how far it reaches."""
+        with self._sync_lock:
+            if self._synced_lsn < lsn:
+                if self._broken is not None:
+                    raise self._unknown(lsn) from self._broken
+                self._sync_file()
+            reached = self._synced_lsn
+        with self.changed:
+            self.changed.notify_all()
+        return reached
+
+    def _sync_file(self) -> None:
+        """Sync what has been appended. Called under the sync lock."""
+        with self._lock:
+            lsn, end = self._next - 1, self.segments.active.end
+        self._sync_to(lsn, end)
+
+    def _sync_to(self, lsn: int, end: int) -> None:
+        try:
+            self._appender.sync()
+        except BaseException as error:
+            # What of the unsynced events is on disk is unknown now: only opening again can tell.
+            self._sync_failed = True
+            self._broken = _as_told(error, "syncing", self.segments.active.name)
+            if isinstance(error, PenstockError):
+                raise self._unknown(lsn) from error
+            raise
+        self._synced_lsn, self._synced_bytes = lsn, end
+        if self._options.fsync == "always":
+            self.visible_lsn = lsn
+
+    def _unknown(self, lsn: int) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"events up to LSN {lsn} were written, but a sync failed, so whether they are on disk is unknown",
+            subject=self._store.url,
+            hint="Close the log and open it again: then it has them or not, and says so by its current LSN.",
+        )
+
+    def _sync_and_mark(self) -> None:
+        """What the sync thread does after each interval with something new in it."""
+        try:
+            self.sync()
+            if not self._syncing.has_news:
+                self._mark()
+        except PenstockError as error:
+            # Of a sync that failed the next append tells; a mark that found no room is no loss.
+            _logger.warning("the log could not be synced and marked: %s", error)
+        except BaseException as error:
+            self._broken = _as_told(error, "syncing", self.segments.active.name)
+            raise
+
+    def _mark(self) -> None:
+        with self._lock:
+            self.check_usable()
+            if not self._marked and self._synced_lsn == self._next - 1:
+                self._append_mark(Kind.MARK)
+
+    def _append_mark(self, kind: Kind) -> None:
+        frame = self._frame(kind, _BOTH, self._next, 0, None)
+        header = frame.encode(self.segments.active.seed)
+        self._append([header], [(header, frame, None)], self._next)
+        self._marked = True
+
+    # -- segments -----------------------------------------------------------------------------------
+
+    def _roll(self) -> None:
+        """Seal a full segment and begin the next. Opening goes on from whatever a crash in between leaves.
+
+        What was appended stays appended when this fails: the next append tries again, and says why it cannot.
+        """
+        with self._sync_lock, self._lock:
+            old = self.segments.active
+            if self.closed or self._broken or old.sealed or old.end < self._options.segment_bytes:
+                return  # another thread did it, or nobody can
+            try:
+                self._sync_to(self._next - 1, old.end)
+                self._append_mark(Kind.SEAL)
+                self._sync_to(self._next - 1, old.end)
+                old.keep_index()
+                self._begin()
+                self._retain()
+            except PenstockError as error:
+                _logger.warning("the log could not begin a new segment yet: %s", error)
+
+    def _begin_next(self) -> None:
+        """What `_roll` had to leave undone."""
+        with self._sync_lock, self._lock:
+            self.check_usable()
+            if self.segments.active.sealed:
+                self._begin()
+
+    def _begin(self) -> None:
+        """Make the segment that follows a sealed one, or take the empty one that a died writer made."""
+        name = blob_name(self._next)
+        head = Head(self.meta.log_id, self._next, self._time, self.meta.term)
+        try:
+            if not self._store.create(name, head.encode()):
+                head = read_head(self._store, self._next, self.meta.log_id)
+            grown = appender(self._store, name)
+        except PenstockError as error:
+            raise StoreUnavailable(
+                f"a new segment could not be begun, so nothing was appended: {error.what}",
+                subject=error.subject,
+                hint=error.hint,
+            ) from error
+        try:
+            self.segments.roll(Segment(self._store, head))
+            old, self._appender = self._appender, grown
+            self._synced_bytes = self.segments.active.end
+            self._marked = True  # there is nothing in it that is not synced
+        except BaseException as error:
+            self._broken = _as_told(error, "beginning a segment", name)
+            raise
+        old.close()
+
+    def _retain(self) -> None:
+        first = keep_from(self._store, self.segments, self._options, self._time)
+        if first > self.meta.oldest_lsn:
+            self._drop_before(first)
+
+    def trim(self, upto: int) -> int:
+        """Drop the segments that lie wholly at or below this LSN; return the oldest LSN that is left."""
+        self._check_process()
+        with self._lock:
+            self.check_usable()
+            oldest = max((it for it in self.segments.firsts if it <= upto + 1), default=self.meta.oldest_lsn)
+            if oldest > self.meta.oldest_lsn:
+                self._drop_before(oldest)
+            return self.meta.oldest_lsn
+
+    def _drop_before(self, first_lsn: int) -> None:
+        """First withdraw the promise, then the bytes: a crash in between leaves files that nobody needs."""
+        self._put_meta(replace(self.meta, oldest_lsn=first_lsn))
+        names = dropped_before(self.segments, first_lsn)
+        try:
+            self._store.delete(*names)
+        except PenstockError as error:
+            _logger.warning("dropped segments stay until the log is opened again: %s", error)
+
+    # -- what the log is ----------------------------------------------------------------------------
+
+    def change_meta(self, change: Callable[[Meta, int], Meta]) -> Meta:
+        """Change what the log is, between two appends.
+
+        ``change`` is given what it is now and the last LSN; where it returns the same nothing is written.
+        """
+        self._check_process()
+        with self._lock:
+            self.check_usable()
+            changed = change(self.meta, self._next - 1)
+            if changed is not self.meta:
+                self._put_meta(changed)
+            return changed
+
+    def _put_meta(self, meta: Meta) -> None:
+        try:
+            self._store.put(META, meta.encode())
+            self.meta = meta
+        except DidNotHappen:
+            raise
+        except BaseException as error:
+            self._broken = _as_told(error, "writing what the log is", META)
+            raise
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Sync, mark that all is synced, and let the next writer in. Idempotent.
+
+        Raises `OutcomeUnknown` when events that an append returned for may not survive a loss of power.
+        """
+        if os.getpid() != self._process:  # a fork's copy: the file is its parent's
+            self.closed = True
+            return
+        self._syncing.stop()
+        with self._sync_lock, self._lock:
+            if self.closed:
+                return
+            try:
+                self._finish()
+            finally:
+                self.closed = True
+                self._appender.close()
+                self._held.release()
+                with self.changed:
+                    self.changed.notify_all()
+
+    def _finish(self) -> None:
+        if self._sync_failed and self._synced_lsn < self.visible_lsn:
+            raise self._unknown(self.visible_lsn) from self._broken
+        if self._marked or self._sync_failed:
+            return
+        self._sync_to(self._next - 1, self.segments.active.end)
+        if self._broken is None:
+            try:
+                self._append_mark(Kind.MARK)
+            except PenstockError as error:
+                _logger.warning("the log was synced, but could not be marked as closed: %s", error)
+
+    def check_usable(self) -> None:
+        """Raise what an append would raise, were it closed or stopped."""
+        if self.closed:
+            raise Closed("the log was closed", subject=self._store.url, hint="Open it again.")
+        if self._broken is not None:
+            raise Closed(
+                f"an earlier write failed and what it left is unknown ({self._broken.what})",
+                subject=self._store.url,
+                hint="Mend the cause, close the log and open it again: it recovers what was acknowledged.",
+            ) from self._broken
+
+    def _check_process(self) -> None:
+        # Before any lock is taken: another thread of the parent may have held it when it forked.
+        if os.getpid() != self._process:
+            raise Closed(
+                f"it belongs to process {self._process}, of which this one is a fork",
+                subject=self._store.url,
+                hint="Append there, or open the log to read.",
+            )
+
+
+def _as_told(error: BaseException, doing: str, subject: str) -> PenstockError:
+    if isinstance(error, PenstockError):
+        return error
+    return OutcomeUnknown(
+        f"{doing} was interrupted by {type(error).__name__}", subject=subject, hint="Open the log again."
+    )
