@@ -3,9 +3,9 @@
 Laws, for one appender of a file at a time (whoever opens one holds a `lock` first):
 
 * **Order.** A reader sees a prefix of what was appended, whole appends or the beginning of the last one.
-* **All or nothing, while alive.** An `append` that raises `DidNotHappen` left the file as it was. One that raises
-  `MayHaveHappened` may have left a part: nothing may be appended until the file was opened anew.
-* **Durable after sync.** When `sync` has returned, all appended before it was called survives a loss of power.
+* **All or nothing, while alive.** An `append` that raises `DidNotHappen` left the file as it was. One that
+  raises `MayHaveHappened` may have left a part: nothing may be appended until the file was opened anew.
+* **Durable after sync.** When `sync` has returned, all that was appended before it survives a loss of power.
 """
 
 from __future__ import annotations

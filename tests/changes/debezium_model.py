@@ -153,7 +153,7 @@ def _instant(value: int, unit: str) -> str:
         cycle = 400 * 365 + 97
         cycles = (seconds - 946_684_800) // (cycle * 86_400)
         year, rest = 400 * cycles, seconds - cycles * cycle * 86_400
-    when = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=rest)
+    when = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=rest)
     year += when.year
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     digits = f".{str(fraction).zfill(len(str(PER_SECOND[unit])) - 1)}" if unit != "s" else ""

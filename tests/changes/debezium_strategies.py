@@ -81,7 +81,7 @@ def values(kind: pa.DataType, nullable: bool = True) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), some) if nullable else some
 
 
-def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:  # noqa: PLR0911
+def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
     t = pa.types
     if t.is_null(kind):
         return st.none()

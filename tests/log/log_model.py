@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import pairwise
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -187,7 +187,7 @@ def appended(
     if not draw(st.booleans()):
         return batch, events
     bounds = [0, *cuts, count]
-    pieces = [batch.slice(a, b - a) for a, b in zip(bounds, bounds[1:], strict=False)]
+    pieces = [batch.slice(a, b - a) for a, b in pairwise(bounds)]
     return pa.Table.from_batches(pieces, batch.schema), events
 
 

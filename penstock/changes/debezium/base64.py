@@ -1,8 +1,8 @@
 """Base64 of whole columns, in NumPy, both ways.
 
 Three bytes are four characters. So a column is cut into groups of three bytes, each group is looked up as two
-12-bit halves in a table of character pairs, and the groups are laid side by side: a few passes over flat arrays,
-whatever the number of values. Decoding is strict: RFC 4648's alphabet, full padding, and no stray bits.
+12-bit halves in a table of character pairs, and the groups are laid side by side: a few passes over flat
+arrays, whatever the number of values. Decoding is strict: RFC 4648's alphabet, full padding, no stray bits.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def encode(data: Bytes, starts: Int64s, lengths: Int64s) -> pa.Array:
 
 
 def decode(chars: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s, Bools]:
-    """The bytes of each text ``chars[offsets[i] : offsets[i + 1]]``: all of them, their offsets, and which texts are bad.
+    """The bytes of each text ``chars[offsets[i] : offsets[i + 1]]``, laid end to end, with their offsets.
 
-    Where a text is bad its bytes mean nothing.
+    The third array says which texts are bad; the bytes of a bad one mean nothing.
 
     >>> data, ends, bad = decode(np.frombuffer(b"bXM=AJY=??", np.uint8), np.array([0, 4, 8, 10]))
     >>> bytes(data[ends[0]:ends[1]]), bytes(data[ends[1]:ends[2]]), bad.tolist()

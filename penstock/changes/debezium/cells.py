@@ -1,7 +1,7 @@
 """The JSON values of a column, nested to any depth, as an Arrow array of the type that is wanted.
 
-A nested column is read level by level: the items of all its lists laid end to end are a column again, and so are
-the values of one field of all its structs. A value that does not fit is told with its path from the top.
+A nested column is read level by level: the items of all its lists laid end to end are a column again, and so
+are the values of one field of all its structs. A value that does not fit is told with its path from the top.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def cells(
 
     ``lenient`` lets structs have fields that nobody asked for.
 
-    >>> cells([["AJY="], None], ConnectType("array", items=ConnectType("bytes")), pa.list_(pa.binary())).to_pylist()
+    >>> items = ConnectType("array", items=ConnectType("bytes"))
+    >>> cells([["AJY="], None], items, pa.list_(pa.binary())).to_pylist()
     [[b'\\x00\\x96'], None]
     """
     types = present(values)

@@ -1,7 +1,7 @@
 """Decimals from the wire: unscaled bytes, text, and numeric columns that keep one scale per value.
 
-Arrow's own reading of decimal text wraps long digits around in silence (and faults on far exponents), so text is
-read here, by Python's integers, one distinct value at a time.
+Arrow's own reading of decimal text wraps long digits around in silence (and faults on far exponents), so text
+is read here, by Python's integers, one distinct value at a time.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def from_text(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _unscaled(text: str, scale: int) -> int | None:
-    """The integer that is the number times 10^scale: None for what is no number, too big for what is no integer."""
+    """The number times 10^scale, an integer: None for what is no number, too big for what is no integer."""
     found = _NUMBER.fullmatch(text)
     if found is None or not (found[2] or found[3]):
         return None

@@ -42,18 +42,20 @@ def decode(
 ) -> Decoded:
     """Read messages of Debezium (JSON, with or without its ``schema`` wrapper; None is a tombstone).
 
-    Law: nothing is guessed and nothing is dropped. Each message is in exactly one part of the result, and a value
-    that is not exactly what its column's type allows is a `MalformedMessage` naming message, field and way out.
+    Law: nothing is guessed and nothing is dropped. Each message is in exactly one part of the result, and a
+    value that is not exactly what its column's type allows is a `MalformedMessage` naming message, field and
+    way out.
     State: none; a batch may be cut anywhere.
     Cost: one JSON parse per message, then a few passes per column.
 
-    Columns are read by ``schema`` (one for all tables, or by collection id such as ``inv.customers``), else by the
-    schema that messages carry, else as what JSON shows: then base64 stays text and dates stay integers.
-    ``decimals`` is how decimals are written where no message says it. ``on_new_column`` is what becomes of a
-    column that ``schema`` does not have; without ``schema`` all columns are taken in, nullable.
+    Columns are read by ``schema`` (one for all tables, or by collection id such as ``inv.customers``), else
+    by the schema that messages carry, else as what JSON shows: then base64 stays text and dates stay
+    integers. ``decimals`` is how decimals are written where no message says it. ``on_new_column`` is what
+    becomes of a column that ``schema`` does not have; without ``schema`` all columns are taken in, nullable.
     ``replica_identity`` says what PostgreSQL puts into before images: see `RowEvents.key_only`.
 
-    >>> message = '{"before":null,"after":{"id":1},"source":{"table":"t","lsn":7,"ts_ms":1},"op":"c","ts_ms":2}'
+    >>> source = '{"table":"t","lsn":7,"ts_ms":1}'
+    >>> message = '{"before":null,"after":{"id":1},"source":%s,"op":"c","ts_ms":2}' % source
     >>> decode([message]).rows[0].changes().to_pylist()
     [{'id': 1, '_op': 0, '_weight': 1, '_lsn': 7, '_ts': datetime.datetime(1970, 1, 1, 0, 0, 0, 1000, ...)}]
     """

@@ -1,8 +1,8 @@
 """Changes as Debezium's messages, a whole batch at once.
 
-Every column becomes a column of JSON texts (`json_columns`), rows are their columns' texts joined, and messages
-are rows between constant texts. What is decided per message (which row is its before, which its after, whether
-a tombstone follows) is decided by index arithmetic, so no row is ever visited in Python.
+Every column becomes a column of JSON texts (`json_columns`), rows are their columns' texts joined, and
+messages are rows between constant texts. What is decided per message (which row is its before, which its
+after, whether a tombstone follows) is decided by index arithmetic, so no row is ever visited in Python.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ Pieces = list[str | pa.Array]
 class Encoded(NamedTuple):
     """Messages in the order of the changes: one JSON document each.
 
-    ``values[i]`` is NULL for a tombstone, ``keys[i]`` is NULL when no key columns were given, and ``rows[i]`` is
-    the last row of the batch that message i tells of: once it is delivered, so is everything up to that row.
+    ``values[i]`` is NULL for a tombstone, ``keys[i]`` is NULL when no key columns were given, and ``rows[i]``
+    is the last row of the batch that message i tells of: once it is delivered, so is everything up to that
+    row.
     """
 
     values: pa.Array
@@ -59,14 +60,15 @@ def encode(
 ) -> Encoded:
     """Write a batch of changes (columns, ``_op``, optionally ``_ts`` and ``_lsn``) as Debezium's messages.
 
-    Law: an UPDATE_BEFORE directly followed by its UPDATE_AFTER is one ``u`` message with both images, or, when it
-    changes the key, a ``d`` of the old key and a ``c`` of the new one; a lone UPDATE_AFTER is a ``u`` whose before
-    is unknown; INSERT is ``c``, or ``r`` with ``snapshot``; DELETE is ``d``, with ``tombstones`` followed by one.
-    `decode` gives back what was encoded.
+    Law: an UPDATE_BEFORE directly followed by its UPDATE_AFTER is one ``u`` message with both images, or,
+    when it changes the key, a ``d`` of the old key and a ``c`` of the new one; a lone UPDATE_AFTER is a ``u``
+    whose before is unknown; INSERT is ``c``, or ``r`` with ``snapshot``; DELETE is ``d``, with ``tombstones``
+    followed by one. `decode` gives back what was encoded.
     State: none.
     Cost: O(cells), some hundred nanoseconds a row, no Python per row.
 
-    ``schema`` adds the Connect schema to each message, and ``processed_ns`` is the time of writing (default: now).
+    ``schema`` adds the Connect schema to each message, and ``processed_ns`` is the time of writing (default:
+    now).
 
     >>> from penstock.changes.op import Op
     >>> batch = pa.record_batch({"id": [1], "_op": pa.array([Op.DELETE], pa.int8())})
@@ -145,7 +147,7 @@ def _ops(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
         raise InvalidArgument(
             f"the {OP} of row {odd.argmax()} is {ops[odd.argmax()]}",
             subject="encode",
-            hint=f"Use the values of penstock.changes.op.Op: {', '.join(f'{op.name}={op.value}' for op in Op)}.",
+            hint=f"Use the values of penstock.changes.Op: {', '.join(f'{op.name}={op.value}' for op in Op)}.",
         )
     if batch.schema.names.count(WEIGHT) == 1:
         weights = batch.column(WEIGHT).to_numpy(zero_copy_only=False)
@@ -198,7 +200,7 @@ def _plan(ops: npt.NDArray[np.int8], key: list[pa.Array], tombstones: bool, snap
     follows = np.append(new[1:], False)
     if (old & ~follows).any():
         raise InvalidArgument(
-            f"row {int((old & ~follows).argmax())} is an UPDATE_BEFORE without its UPDATE_AFTER in the next row",
+            f"row {int((old & ~follows).argmax())} is an UPDATE_BEFORE that no UPDATE_AFTER follows",
             subject="encode",
             hint="Keep both sides of an update together, or make it a DELETE.",
         )

@@ -18,6 +18,9 @@ __all__ = ["Envelope"]
 
 Row = Mapping[str, Any]
 
+_PLAIN = frozenset((str, int, bool, type(None)))
+"""Types of which JSON has but one form, so that no way through Arrow is needed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
@@ -65,15 +68,19 @@ class Envelope:
         ',"after":{"balance":"AJY=","bin":"aGVsbG8="}}'
         """
         check_decimals(decimals)
-        head = orjson.dumps({"op": self.op, "ts_ms": self.ts_ms, "source": self.source.to_dict()}).decode()[
-            :-1
-        ]
+        told = {"op": self.op, "ts_ms": self.ts_ms, "source": self.source.to_dict()}
+        head = orjson.dumps(told)[:-1].decode()
         before = "" if self.before is None else f',"before":{_row_json(self.before, decimals)}'
         after = "" if self.after is None else f',"after":{_row_json(self.after, decimals)}'
         return f"{head}{before}{after}}}"
 
 
 def _row_json(row: Row, decimals: Decimals) -> str:
+    if _PLAIN.issuperset(map(type, row.values())):
+        try:
+            return orjson.dumps(row if type(row) is dict else dict(row)).decode()
+        except TypeError:  # an integer beyond 64 bits, or a surrogate: the long way says what is wrong
+            pass
     texts = []
     for name, value in row.items():
         try:

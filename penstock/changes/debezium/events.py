@@ -1,9 +1,9 @@
 """What `decode` gives back: rows in Arrow, collection by collection, and the other events beside them.
 
 A topic, or a whole database's stream, mixes events of many tables with transactions' ends, truncates and
-tombstones. A sink wants each table's rows as columns; a feed wants everything in order. So rows are gathered by
-collection (`RowEvents`), every part knows the numbers of its messages (``index``), and `Decoded.in_order` cuts
-the parts back into runs in the order of the messages.
+tombstones. A sink wants each table's rows as columns; a feed wants everything in order. So rows are gathered
+by collection (`RowEvents`), every part knows the numbers of its messages (``index``), and `Decoded.in_order`
+cuts the parts back into runs in the order of the messages.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RowEvents:
 
     @property
     def known(self) -> Bools:
-        """Events that tell their change as a Z-set: the whole old row, the whole new one, as far as there are."""
+        """Events that tell their change as a Z-set: the whole old row and the whole new one, if there are."""
         whole = self.has_before & ~self.key_only & ~_any(self.before_unavailable, len(self))
         deletes: Bools = pc.equal(self.op, "d").to_numpy(zero_copy_only=False)
         updates: Bools = pc.equal(self.op, "u").to_numpy(zero_copy_only=False)
@@ -106,12 +106,12 @@ class RowEvents:
         )
 
     def changes(self) -> pa.RecordBatch:
-        """The events as a batch of changes: the columns, ``_op``, ``_weight``, and ``_lsn`` and ``_ts`` where told.
+        """The events as a batch of changes: the columns, ``_op``, ``_weight``, and ``_lsn``, ``_ts`` if told.
 
         Law: an insert or read is +1, a delete −1, an update −1 of its old row directly followed by +1 of its
         new one. `encode` takes such a batch.
-        Raises `Unsupported` unless all events are `known`: choose them with ``where(events.known)``, and bring the
-        others through a keyed table, which knows the old rows.
+        Raises `Unsupported` unless all events are `known`: choose them with ``where(events.known)``, and
+        bring the others through a keyed table, which knows the old rows.
         """
         unknown = ~self.known
         if unknown.any():
@@ -119,7 +119,7 @@ class RowEvents:
                 f"{int(unknown.sum())} of {len(self)} events do not tell their whole change, "
                 f"message {int(self.index[unknown.argmax()])} for one",
                 subject=self.collection.id,
-                hint="Bring them through a keyed table, or set REPLICA IDENTITY FULL on the table at the source.",
+                hint="Bring them through a keyed table, or set REPLICA IDENTITY FULL on the source's table.",
             )
         check_user_schema(self.schema, self.collection.id)
         op = self.op
@@ -185,9 +185,9 @@ Part: TypeAlias = RowEvents | Tombstones | pa.RecordBatch
 class Decoded:
     """All that some messages said. ``kinds[i]`` is the `Kind` of message i.
 
-    ``rows`` has one part per collection, in order of first appearance (two, if some of a collection's messages
-    carry their schema and some do not); ``tombstones`` one per form of key. The others are record batches with
-    the columns that `notices` lists.
+    ``rows`` has one part per collection, in order of first appearance (two, if some of a collection's
+    messages carry their schema and some do not); ``tombstones`` one per form of key. The others are record
+    batches with the columns that `notices` lists.
     """
 
     kinds: npt.NDArray[np.int8]

@@ -1,10 +1,10 @@
 """Which before images hold nothing but the key.
 
-PostgreSQL sends of the old row what the table's REPLICA IDENTITY says: all of it (FULL), or the key (DEFAULT).
-Debezium fills the other columns in: with NULL, with the column's default when it has one, and with zero where
-NULL is not allowed. Nothing in a message says which it was. So an image counts as whole only when some column
-outside the key holds what no filling in can have put there. To be wrong the other way round would take a row
-out of a table that never was in it; to be wrong this way costs a look into the keyed table.
+PostgreSQL sends of the old row what the table's REPLICA IDENTITY says: all of it (FULL), or the key
+(DEFAULT). Debezium fills the other columns in: with NULL, with the column's default when it has one, and with
+zero where NULL is not allowed. Nothing in a message says which it was. So an image counts as whole only when
+some column outside the key holds what no filling in can have put there. To be wrong the other way round would
+take a row out of a table that never was in it; to be wrong this way costs a look into the keyed table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def key_only(
     """For each event, whether it has a before image that must be taken for the key alone.
 
     One update without any before image shows that the table's identity is not FULL, and settles it for all.
-    Without ``keys`` nobody knows which columns the key has: an image is then whole when nothing was filled in.
+    Without ``keys`` nobody knows which columns the key has: an image is then whole when nothing was filled
+    in.
     """
     present = np.array([before is not None for before in befores], np.bool_)
     if identity == "full" or (identity == "unknown" and connector in _ALWAYS_WHOLE):

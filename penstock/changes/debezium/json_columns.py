@@ -1,9 +1,9 @@
 """An Arrow column as a column of JSON texts, without visiting its rows in Python.
 
-Law: ``orjson.loads(column_text(a)[i])`` is what Debezium's JSON holds for ``a[i]``; NULL stays NULL here and is
-written ``null`` where texts are joined.
-Cost: a few passes of Arrow and NumPy over the column's leaves. Nested columns are written from the inside out:
-a list is its items' texts joined, a struct its fields' texts between constant names.
+Law: ``orjson.loads(column_text(a)[i])`` is what Debezium's JSON holds for ``a[i]``; NULL stays NULL here and
+is written ``null`` where texts are joined.
+Cost: a few passes of Arrow and NumPy over the column's leaves. Nested columns are written from the inside
+out: a list is its items' texts joined, a struct its fields' texts between constant names.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _escaped(texts: pa.Array) -> pa.Array:
 
 
 def _floats(array: pa.Array) -> pa.Array:
-    """Shortest digits that read back as the same float, always told apart from an integer; NaN as a string."""
+    """Shortest digits that read back as the same float and are never an integer's; NaN as a string."""
     if array.type == pa.float16():
         array = array.cast(pa.float32())
     form = np.float32 if array.type == pa.float32() else np.float64

@@ -29,8 +29,8 @@ def read_keys(
 ) -> pa.RecordBatch | None:
     """One row per key, NULL where there is none; None when no message has a key.
 
-    A column's type is the one it has in the rows; else the one that the keys' own schema tells; else what JSON
-    shows.
+    A column's type is the one it has in the rows; else the one that the keys' own schema tells; else what
+    JSON shows.
     """
     names = list(dict.fromkeys(chain.from_iterable(key for key in keys if key is not None)))
     if not names:

@@ -78,9 +78,9 @@ _PAYLOAD = b'"payload":'
 def payload(raw: bytes | None, index: int, what: str = "value") -> tuple[Payload, ConnectType | None]:
     """The JSON document of a message, out of its wrapper, and the schema that the wrapper told.
 
-    A wrapper is often ten times as long as what it wraps, and the same each time: it is parsed once per distinct
-    text. That is sound because a JSON document is read from left to right: messages that begin with the same
-    bytes up to the value of ``payload`` have the same schema.
+    A wrapper is often ten times as long as what it wraps, and the same each time: it is parsed once per
+    distinct text. That is sound because a JSON document is read from left to right: messages that begin with
+    the same bytes up to the value of ``payload`` have the same schema.
     """
     if raw is None:
         return None, None
@@ -104,7 +104,7 @@ def payload(raw: bytes | None, index: int, what: str = "value") -> tuple[Payload
 
 @lru_cache(maxsize=256)
 def _wrapper(beginning: bytes) -> ConnectType | None:
-    """The schema in the beginning of a message, up to the value of ``payload``; ValueError if it is not that."""
+    """The schema in a message's beginning, which ends where the payload's value begins; else ValueError."""
     document = orjson.loads(beginning + b"null}")
     if not _is_wrapper(document):
         raise ValueError("not a wrapper")

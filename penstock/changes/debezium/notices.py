@@ -1,7 +1,7 @@
 """Events that are not about one row: truncates, logical messages, transactions, schema changes, heartbeats.
 
-Each function reads all events of its kind into one record batch, whose first column ``index`` is the number of
-the message.
+Each function reads all events of its kind into one record batch, whose first column ``index`` is the
+message's number.
 """
 
 from __future__ import annotations

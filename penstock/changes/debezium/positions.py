@@ -1,4 +1,4 @@
-"""Where in its source each event stands: `Collection` says of which table, `POSITION` says when and in what order."""
+"""Where in its source an event stands: `Collection` says in which table, `POSITION` when, in what order."""
 
 from __future__ import annotations
 

@@ -146,12 +146,13 @@ def _check_shapes(ops: list[str], befores: list[Any], afters: list[Any]) -> None
     odd = {shape for shape in set(shapes) if shape not in _SHAPES}
     if odd:
         at = next(at for at, shape in enumerate(shapes) if shape in odd)
-        what = f"an op of {ops[at]!r} with before {shown(befores[at])} and after {shown(afters[at])} makes no sense"
+        images = f"before {shown(befores[at])} and after {shown(afters[at])}"
+        what = f"an op of {ops[at]!r} with {images} makes no sense"
         raise Misfit(at, what, _HINT)
 
 
 def _row_types(messages: RowMessages) -> list[tuple[ConnectType, int]]:
-    """The distinct types of rows that the messages' own schemas tell, and the first message that tells each."""
+    """The distinct types of rows that the messages' own schemas tell, and the first message of each."""
     seen: dict[int, tuple[ConnectType, int]] = {}
     for at, schema in enumerate(messages.schemas):
         if schema is None or id(schema) in seen:

@@ -1,8 +1,8 @@
-"""JSON values of one column as an Arrow array: booleans, numbers, text, bytes, and what is counted or spelled.
+"""JSON values of one column as an Arrow array: booleans, numbers, text, bytes, what is counted or spelled.
 
-Each function takes the column's values (Python objects of one JSON parser, None for NULL) and the set of their
-types, which is how a value of a wrong type is found without looking at each. The first value that does not fit
-is a `Misfit`; nothing is ever rounded, wrapped or guessed.
+Each function takes the column's values (Python objects of one JSON parser, None for NULL) and the set of
+their types, which is how a value of a wrong type is found without looking at each. The first value that does
+not fit is a `Misfit`; nothing is ever rounded, wrapped or guessed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def unsigned(values: Values, types: Types) -> pa.Array:
         raise Misfit(
             at,
             f"{values[at]} does not fit uint64",
-            "MySQL's BIGINT UNSIGNED beyond 2⁶³ arrives negative by default: set bigint.unsigned.handling.mode=precise.",
+            "MySQL's BIGINT UNSIGNED beyond 2⁶³ arrives negative by default: "
+            "set bigint.unsigned.handling.mode=precise.",
         ) from None
 
 
@@ -192,7 +193,8 @@ def _numbered(
             raise Misfit(
                 at,
                 f"{values[at]} is no time of day: a day has {day} {natural.unit}",
-                "PostgreSQL's 24:00 and MySQL's longer TIMEs are durations: give the column the type duration in schema=.",
+                "PostgreSQL's 24:00 and MySQL's longer TIMEs are durations: "
+                "give the column the type duration in schema=.",
             )
     return array.view(natural)
 

@@ -125,7 +125,7 @@ def parse_schema(told: object, subject: str, path: str = "schema", depth: int = 
     """A Connect type from its JSON; `MalformedMessage` for anything else.
 
     >>> parse_schema({"type": "int64", "optional": False}, "message 0")
-    ConnectType(kind='int64', name=None, parameters=(), items=None, ..., optional=False, default=None, version=1)
+    ConnectType(kind='int64', name=None, parameters=(), ..., optional=False, default=None, version=1)
     """
     if not isinstance(told, Mapping) or depth > MAX_DEPTH:
         raise _malformed(subject, path, told)
@@ -192,5 +192,5 @@ def _malformed(subject: str, path: str, told: object) -> MalformedMessage:
     return MalformedMessage(
         f"{path} is not a Kafka Connect schema: {shown(told)}",
         subject=subject,
-        hint="Send the schema as Kafka's JsonConverter writes it, or set schemas.enable=false and give schema=.",
+        hint="Send the schema as Kafka's JsonConverter does, or set schemas.enable=false and give schema=.",
     )

@@ -173,7 +173,8 @@ def _local(text: str, unit: str) -> int:
 def parse_instants(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Text with a zone as timestamps with a zone.
 
-    >>> parse_instants(pa.array(["2024-01-02T03:04:05Z", None]), pa.timestamp("s", "UTC")).cast("int64").to_pylist()
+    >>> texts = pa.array(["2024-01-02T03:04:05Z", None])
+    >>> parse_instants(texts, pa.timestamp("s", "UTC")).cast("int64").to_pylist()
     [1704164645, None]
     """
     try:

@@ -1,8 +1,8 @@
 """Values that PostgreSQL did not send because an update left them as they were (unchanged TOAST).
 
-Debezium puts a placeholder in their stead: a text of its own for text and JSON, the text's base64 for bytes, a
-map from the text to itself, and for arrays the text, or its bytes as numbers, in the type of the items. Whoever
-takes it for a value writes it into the table; whoever takes it for NULL loses the value.
+Debezium puts a placeholder in their stead: a text of its own for text and JSON, the text's base64 for bytes,
+a map from the text to itself, and for arrays the text, or its bytes as numbers, in the type of the items.
+Whoever takes it for a value writes it into the table; whoever takes it for NULL loses the value.
 """
 
 from __future__ import annotations
