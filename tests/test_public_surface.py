@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import penstock
-from penstock import changes
+from penstock import changes, log, store
 
 SURFACE = {
     "penstock": ["ChangeEvent", "EventType", "Op", "PenstockError", "ZSet", "changes", "errors"],
@@ -21,9 +22,11 @@ def test_the_public_names_are_exactly_these_and_all_are_there() -> None:
         assert name in dir(penstock)
 
 
-def test_every_public_name_of_changes_is_there_and_says_what_it_is() -> None:
-    for name in changes.__all__:
-        assert (getattr(changes, name).__doc__ or "").strip() or name.endswith("_DTYPE"), name
+@pytest.mark.parametrize("room", [changes, log, store], ids=lambda room: room.__name__)
+def test_every_public_name_of_a_room_is_there_and_says_what_it_is(room: ModuleType) -> None:
+    assert (room.__doc__ or "").strip()
+    for name in room.__all__:
+        assert (getattr(room, name).__doc__ or "").strip() or name.endswith("_DTYPE"), name
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -46,5 +49,6 @@ def test_importing_penstock_loads_no_engine_and_no_client() -> None:
     assert loaded_by("import penstock").isdisjoint(NOT_AT_IMPORT)
 
 
-def test_the_vocabulary_loads_no_engine() -> None:
-    assert loaded_by("import penstock.changes").isdisjoint(["pyspark", "duckdb", "sqlglot"])
+@pytest.mark.parametrize("room", ["changes", "log", "store"])
+def test_rooms_below_the_engines_load_none_and_no_client(room: str) -> None:
+    assert loaded_by(f"import penstock.{room}").isdisjoint(["pyspark", "duckdb", "sqlglot", "botocore"])

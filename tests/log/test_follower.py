@@ -235,6 +235,8 @@ def test_closing_inside_a_callback_of_the_follower_does_not_wait_for_itself(path
 
 
 def test_closing_inside_an_append_does_not_wait_for_a_follower_that_waits_for_its_turn(path: Path) -> None:
+    appender = threading.Thread(target=lambda: file.append(b"1"))
+
     class Asked(WatchedFile):
         by_follower = threading.Event()
 
@@ -257,7 +259,6 @@ def test_closing_inside_an_append_does_not_wait_for_a_follower_that_waits_for_it
             heard("closed")
 
     file.subscribe(callback)
-    appender = threading.Thread(target=file.append, args=(b"1",))
     appender.start()
     appender.join(SOON)
     assert not appender.is_alive()

@@ -434,7 +434,9 @@ class Model:
         def matches(event: tuple[Any, ...]) -> bool:
             if event[2] == ChangeOperation.REFRESH or (key is None and prefix is None):
                 return True
-            return event[1] == key if prefix is None else (event[1] or "~").startswith(prefix)
+            if prefix is None:
+                return event[1] == key
+            return event[1] is not None and event[1].startswith(prefix)  # NULL begins with nothing, not ""
 
         return [event for event in self.events if matches(event)]
 

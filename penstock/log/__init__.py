@@ -1,0 +1,82 @@
+"""The durable log: changes in order, kept, and read with a cursor that never skips in silence.
+
+`Log` is written by one process and read by any number; `ReadableLog` is how every log is read. Reading
+gives `Changes`, batch by batch as they were appended, mapped from the files. A collection with a key is also
+read by ranges of its key's hash (`KeyRange`, `RangeProgress`) and watched key by key (`KeyWatch`).
+`RecordReplica` follows another system's change records by the same rules (`ApplyRules`).
+
+Beside it stand two smaller things. `CdcBuffer` is the ring alone: the newest events in memory. `RowEmitter`
+gives each row of a file that grows (`WatchedFile`) to whoever subscribed, once, as soon as it is complete; a
+framing (`FixedRows`) says where rows end.
+
+The files are described in docs/FORMAT.md.
+"""
+
+from penstock.log.by_key import KeyedLog
+from penstock.log.cdc_blocks import EVENT_SCHEMA, EventBatch
+from penstock.log.cdc_buffer import CdcBuffer
+from penstock.log.cdc_events import CdcEvent, CdcStats, KvWatchEvent
+from penstock.log.cdc_transaction import CdcTransaction
+from penstock.log.changes import Changes, Polled
+from penstock.log.follower import Follower
+from penstock.log.framing import FixedRows, Framing, Items, Position
+from penstock.log.interface import ReadableLog
+from penstock.log.kv_watch import KvWatch
+from penstock.log.log import Log, LogStats, Recovered
+from penstock.log.meta import Collection, Meta
+from penstock.log.options import LogOptions
+from penstock.log.range_reading import RangeChanges, RangePolled, RangeProgress
+from penstock.log.ranges import KeyRange, RangeTable
+from penstock.log.record_replica import Applied, RecordReplica, RecordTarget
+from penstock.log.replica_rules import ApplyRules, Place, Verdict
+from penstock.log.row_emitter import GrowingFile, RowEmitter, RowSubscription
+from penstock.log.subscribers import Subscribers, Unsubscribe
+from penstock.log.transaction import Transaction
+from penstock.log.watch import KeyEvent, KeyWatch
+from penstock.log.watched_file import WatchedFile
+
+__all__ = [
+    "EVENT_SCHEMA",
+    "Applied",
+    "ApplyRules",
+    "CdcBuffer",
+    "CdcEvent",
+    "CdcStats",
+    "CdcTransaction",
+    "Changes",
+    "Collection",
+    "EventBatch",
+    "FixedRows",
+    "Follower",
+    "Framing",
+    "GrowingFile",
+    "Items",
+    "KeyEvent",
+    "KeyRange",
+    "KeyWatch",
+    "KeyedLog",
+    "KvWatch",
+    "KvWatchEvent",
+    "Log",
+    "LogOptions",
+    "LogStats",
+    "Meta",
+    "Place",
+    "Polled",
+    "Position",
+    "RangeChanges",
+    "RangePolled",
+    "RangeProgress",
+    "RangeTable",
+    "ReadableLog",
+    "RecordReplica",
+    "RecordTarget",
+    "Recovered",
+    "RowEmitter",
+    "RowSubscription",
+    "Subscribers",
+    "Transaction",
+    "Unsubscribe",
+    "Verdict",
+    "WatchedFile",
+]
