@@ -165,14 +165,18 @@ class Segments:
         while low < high:  # the first segment with a frame at or after the time
             middle = (low + high) // 2
             segment = self.holding(firsts[middle])
-            if len(segment) and segment.times[-1] >= time:
+            if not len(segment) or segment.times[-1] >= time:  # only the last can be empty: to come is later
                 high = middle
             else:
                 low = middle + 1
         if low == len(firsts):
             return None
         segment = self.holding(firsts[low])
-        lsn = segment.firsts[segment.at_time(time)]
+        count = len(segment)
+        at = segment.at_time(time)
+        if at >= count:
+            return None
+        lsn = segment.firsts[at]
         return lsn if lsn <= upto else None
 
     def holding(self, lsn: int) -> Segment:
