@@ -20,6 +20,7 @@ Row = Mapping[str, Any]
 
 _PLAIN = frozenset((str, int, bool, type(None)))
 """Types of which JSON has but one form, so that no way through Arrow is needed."""
+_TOP = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,12 @@ class Envelope:
 
 
 def _row_json(row: Row, decimals: Decimals) -> str:
-    if _PLAIN.issuperset(map(type, row.values())):
+    if all(
+        type(value) in _PLAIN and (type(value) is not int or -_TOP <= value < _TOP) for value in row.values()
+    ):
         try:
             return orjson.dumps(row if type(row) is dict else dict(row)).decode()
-        except TypeError:  # an integer beyond 64 bits, or a surrogate: the long way says what is wrong
+        except TypeError:  # a surrogate: the long way says what is wrong
             pass
     texts = []
     for name, value in row.items():

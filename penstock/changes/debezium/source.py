@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 __all__ = ["Source"]
@@ -39,11 +40,7 @@ class Source:
     @property
     def told_version(self) -> str:
         """The version given, else Penstock's own."""
-        if self.version is not None:
-            return self.version
-        import penstock  # at the call: the package is still being built while this module is imported
-
-        return str(penstock.__version__)
+        return _own_version() if self.version is None else self.version
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON has them; those that are not given are left out."""
@@ -57,3 +54,10 @@ class Source:
             "table": self.table,
         }
         return {name: value for name, value in told.items() if value is not None}
+
+
+@cache
+def _own_version() -> str:
+    import penstock  # at the call: the package is still being built while this module is imported
+
+    return str(penstock.__version__)
