@@ -3,11 +3,12 @@
 `Log` is written by one process and read by any number; `ReadableLog` is how every log is read. Reading
 gives `Changes`, batch by batch as they were appended, mapped from the files. A collection with a key is also
 read by ranges of its key's hash (`KeyRange`, `RangeProgress`) and watched key by key (`KeyWatch`).
-`RecordReplica` follows another system's change records by the same rules (`ApplyRules`).
+A `Replica` copies a log and can take its place; `RecordReplica` follows another system's change records by
+the same rules (`ApplyRules`).
 
 Beside it stand two smaller things. `CdcBuffer` is the ring alone: the newest events in memory. `RowEmitter`
 gives each row of a file that grows (`WatchedFile`) to whoever subscribed, once, as soon as it is complete; a
-framing (`FixedRows`) says where rows end.
+framing (`FixedRows`, `LogFrames`) says where rows end.
 
 The files are described in docs/FORMAT.md.
 """
@@ -23,13 +24,17 @@ from penstock.log.framing import FixedRows, Framing, Items, Position
 from penstock.log.interface import ReadableLog
 from penstock.log.kv_watch import KvWatch
 from penstock.log.log import Log, LogStats, Recovered
+from penstock.log.log_frames import LogFrames
 from penstock.log.meta import Collection, Meta
 from penstock.log.options import LogOptions
 from penstock.log.range_reading import RangeChanges, RangePolled, RangeProgress
 from penstock.log.ranges import KeyRange, RangeTable
 from penstock.log.record_replica import Applied, RecordReplica, RecordTarget
+from penstock.log.replica import Replica
 from penstock.log.replica_rules import ApplyRules, Place, Verdict
+from penstock.log.replica_source import LogSource, ReplicaSource
 from penstock.log.row_emitter import GrowingFile, RowEmitter, RowSubscription
+from penstock.log.shipment import Shipment, TransactionRecord
 from penstock.log.subscribers import Subscribers, Unsubscribe
 from penstock.log.transaction import Transaction
 from penstock.log.watch import KeyEvent, KeyWatch
@@ -58,7 +63,9 @@ __all__ = [
     "KvWatch",
     "KvWatchEvent",
     "Log",
+    "LogFrames",
     "LogOptions",
+    "LogSource",
     "LogStats",
     "Meta",
     "Place",
@@ -72,10 +79,14 @@ __all__ = [
     "RecordReplica",
     "RecordTarget",
     "Recovered",
+    "Replica",
+    "ReplicaSource",
     "RowEmitter",
     "RowSubscription",
+    "Shipment",
     "Subscribers",
     "Transaction",
+    "TransactionRecord",
     "Unsubscribe",
     "Verdict",
     "WatchedFile",

@@ -104,9 +104,14 @@ class Changes:
         """The user's columns and Penstock's four."""
         return self.stored.rows(self.is_refresh)
 
-    def zset(self) -> ZSet:
-        """The rows with their weights. Of a refresh this is the new content only, without the old one."""
-        return ZSet(self.data, self.weights)
+    def zset(self, replaced: ZSet | None = None) -> ZSet:
+        """The rows with their weights.
+
+        A refresh is −old +new: give what it ``replaced``, the collection's content until then; without that
+        it is the new content only. Other changes leave it aside.
+        """
+        new = ZSet(self.data, self.weights)
+        return new - replaced if self.is_refresh and replaced is not None else new
 
     def changed_columns(self) -> list[list[str] | None]:
         """For each event the columns it touched: as the writer said, else where both sides of an update

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 
 from penstock.errors import CursorAhead, InvalidArgument
 from penstock.log.changes import Changes, Polled
@@ -62,6 +63,13 @@ class ReadableLog(ABC):
     @abstractmethod
     def boundary(self, lsn: int) -> int:
         """The end of the transaction that ``lsn`` is in: the least cursor from there on that splits none."""
+
+    @abstractmethod
+    def lsn_at(self, when: datetime) -> int | None:
+        """The first LSN that is kept and was committed at this time or later; None when all is older.
+
+        So a reader of what happened from then on begins at the cursor before it.
+        """
 
     @abstractmethod
     def fingerprint(self, lsn: int) -> int | None:

@@ -90,7 +90,7 @@ class Log(KeyedLog):
         first_lsn: int = FIRST,
         log_id: bytes | None = None,
         clock: Clock = now,
-    ) -> Log:
+    ) -> Self:
         """Make a new log and open it for writing.
 
         ``first_lsn`` is for a copy that begins later, ``log_id`` (16 bytes) for one that is to pass for the
@@ -113,7 +113,7 @@ class Log(KeyedLog):
         options: LogOptions | None = None,
         *,
         clock: Clock = now,
-    ) -> Log:
+    ) -> Self:
         """Open a log that is there: to read, beside a writer; or to write, after what a died writer left."""
         store = store_at(place)
         if mode == "read":
@@ -129,7 +129,7 @@ class Log(KeyedLog):
             raise
 
     @classmethod
-    def _to_write(cls, store: Store, options: LogOptions, held: Lock, clock: Clock) -> Log:
+    def _to_write(cls, store: Store, options: LogOptions, held: Lock, clock: Clock) -> Self:
         writer, recovered = open_to_write(store, options, held, clock)
         log = cls(store, writer, None)
         log.recovered = recovered
@@ -208,7 +208,7 @@ class Log(KeyedLog):
     def add_collection(self, name: str, schema: pa.Schema, key: Iterable[str] = ()) -> Collection:
         """Add a collection; one that is there already with the same schema and key is returned as it is."""
         wanted = Collection.define(name, schema, tuple(key))
-        meta = self._writing.change_meta(lambda meta, _: meta.including(wanted))
+        meta = self._appending.change_meta(lambda meta, _: meta.including(wanted))
         return meta.collection(name, self.name)
 
     def append(self, collection: str, data: Appendable) -> LsnRange:
@@ -245,7 +245,7 @@ class Log(KeyedLog):
             t.append("orders", orders)
             t.append("lines", lines)
         """
-        self._writing.check_usable()
+        self._appending.check_usable()
         return Transaction(self.collection, self._commit, self.name)
 
     def sync(self) -> None:
@@ -253,16 +253,26 @@ class Log(KeyedLog):
         self._writing.sync()
 
     def trim(self, upto: int) -> int:
-        """Drop whole segments at or below this LSN; return the oldest LSN that is left."""
+        """Drop whole segments at or below this LSN; return the oldest LSN that is left.
+
+        The newest transaction stays, whatever is asked.
+        """
         return self._writing.trim(upto)
+
+    def retain(self) -> int:
+        """Drop now what the options do not keep any more; return the oldest LSN that is left.
+
+        It is done whenever a segment is full, too. This is for a log that rests, and keeps events for a time.
+        """
+        return self._writing.retain()
 
     def promote(self, term: int) -> None:
         """Take over with a higher term: what an older term writes is stale from then on."""
-        self._writing.change_meta(lambda meta, _: meta.promoted(term, self.name))
+        self._appending.change_meta(lambda meta, _: meta.promoted(term, self.name))
 
     def change_meta(self, change: Callable[[Meta, int], Meta]) -> Meta:
-        changed = self._writing.change_meta(change)
-        self._writing.sync()
+        changed = self._appending.change_meta(change)
+        self.sync()
         return changed
 
     # -- reading ------------------------------------------------------------------------------------
@@ -300,7 +310,6 @@ class Log(KeyedLog):
         return next((it.checksum for it in self._segments.frames(lsn - 1, lsn)), None)
 
     def lsn_at(self, when: datetime) -> int | None:
-        """The first LSN committed at this time or later; None when all is older."""
         if when.tzinfo is None:
             raise InvalidArgument(
                 f"{when} has no time zone", subject="lsn_at", hint="Give one, for instance datetime.now(UTC)."
@@ -312,6 +321,11 @@ class Log(KeyedLog):
     def frames(self, since: int, upto: int) -> Iterator[Located]:
         """The appends with the events after ``since`` up to ``upto``, as they are stored: to be copied."""
         return self._segments.frames(since, upto)
+
+    def transaction_at(self, lsn: int) -> list[Located]:
+        """The appends of the transaction this LSN is in, as they are stored; none where it is not kept."""
+        self.check_cursor(lsn)
+        return self._segments.transaction(lsn) if lsn >= self._segments.oldest_lsn else []
 
     def _changes(self, since: int, upto: int, wanted: frozenset[int] | None) -> Iterator[Changes]:
         for it in self._segments.frames(since, upto):
@@ -347,8 +361,13 @@ class Log(KeyedLog):
             )
         return self._writer
 
+    @property
+    def _appending(self) -> Writer:
+        """For what changes what readers are told; `_writing` is for all that may be done to the files."""
+        return self._writing
+
     def _commit(self, parts: Sequence[Part]) -> LsnRange:
-        writer = self._writing
+        writer = self._appending
         if not parts:
             return LsnRange(writer.next_lsn, writer.next_lsn - 1)
         return writer.commit(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -9,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.errors import AlreadyExists, InvalidArgument
+from penstock.errors import AlreadyExists, InvalidArgument, PenstockError
 from penstock.log.format import HEAD_BYTES, Head, damaged
 from penstock.log.meta import META, Meta
 from penstock.log.options import LogOptions
@@ -22,6 +23,8 @@ from penstock.store.interface import Store
 from penstock.store.opening import open_store
 
 __all__ = ["Clock", "Recovered", "make", "now", "open_to_write", "store_at", "take_lock"]
+
+_logger = logging.getLogger(__name__)
 
 LOCK = "writer.lock"
 
@@ -104,7 +107,13 @@ def open_to_write(
     if listing.stale or not found.marked:
         tidy(store, listing)
     firsts = [it.first_lsn for it in listing.kept]
-    return Writer(store, meta, options, firsts, found, held, clock), recovered
+    writer = Writer(store, meta, options, firsts, found, held, clock)
+    if not options.retains_all:
+        try:
+            writer.retain()
+        except PenstockError as error:
+            _logger.warning("old segments stay for now: %s", error)
+    return writer, recovered
 
 
 def _cut(store: Store, found: Found, clock: Clock) -> Recovered:

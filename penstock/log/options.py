@@ -20,8 +20,9 @@ class LogOptions:
     * ``fsync="always"``: an append returns when its events survive a loss of power; appends at the same time
       share one sync. ``"interval"``: they survive a killed process at once, and a loss of power after
       ``interval``. ``"never"``: the operating system decides.
-    * ``retain_*``: segments wholly beyond the limit are dropped when the log rolls to a new one. What a
-      cursor may then no longer read is told by `CursorExpired`.
+    * ``retain_bytes``, ``retain_age``, ``retain_events``: segments wholly beyond any of these limits are
+      dropped when the log is opened, when it rolls to a new segment, and by `Log.retain`. The newest
+      transaction always stays. What a cursor may then no longer read is told by `CursorExpired`.
 
     >>> LogOptions(fsync="sometimes")
     Traceback (most recent call last):
@@ -35,6 +36,7 @@ class LogOptions:
     ring_bytes: int = 32 << 20
     retain_bytes: int | None = None
     retain_age: timedelta | None = None
+    retain_events: int | None = None
 
     def __post_init__(self) -> None:
         if self.fsync not in ("always", "interval", "never"):
@@ -49,6 +51,13 @@ class LogOptions:
             raise _wrong(f"retain_bytes is {self.retain_bytes}", "Give 0 or more, or None to keep all.")
         if self.retain_age is not None and self.retain_age < timedelta(0):
             raise _wrong(f"retain_age is {self.retain_age}", "Give 0 or more, or None to keep all.")
+        if self.retain_events is not None and self.retain_events < 0:
+            raise _wrong(f"retain_events is {self.retain_events}", "Give 0 or more, or None to keep all.")
+
+    @property
+    def retains_all(self) -> bool:
+        """Whether nothing is ever dropped unless somebody asks for it."""
+        return self.retain_bytes is None and self.retain_age is None and self.retain_events is None
 
 
 def _wrong(what: str, hint: str) -> InvalidArgument:

@@ -13,15 +13,15 @@ file once; a crash leaves the old table or the new one, and before the call retu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from penstock.changes.hashing import can_hash
-from penstock.errors import InvalidArgument, NotFound, Unsupported
+from penstock.errors import Divergence, InvalidArgument, NotFound, Unsupported
 from penstock.log.meta import Collection, Meta
 
-__all__ = ["EVERYTHING", "KeyRange", "RangeTable"]
+__all__ = ["EVERYTHING", "KeyRange", "RangeTable", "check_keyed", "extra_of_both"]
 
 EVERYTHING = 2**64
 """One more than the greatest hash."""
@@ -196,7 +196,26 @@ def _decode(stored: list[list[Any]]) -> tuple[KeyRange, ...]:
     )
 
 
-def stored_tables(meta: Meta) -> Mapping[str, list[list[Any]]]:
-    """The tables of all collections as the meta holds them, by the collection's number."""
-    tables: Mapping[str, list[list[Any]]] = meta.extra.get(_EXTRA, {})
-    return tables
+def extra_of_both(own: Meta, other: Meta, subject: str) -> dict[str, Any]:
+    """What both metas say beside their collections; of each range table what the one says that knows more.
+
+    A table only ever grows, so of two copies of one the longer begins with the shorter; else they are the
+    tables of two histories: `Divergence`.
+    """
+    tables = dict(own.extra.get(_EXTRA, {}))
+    for number, theirs in other.extra.get(_EXTRA, {}).items():
+        ours = tables.get(number, [])
+        tables[number] = _longer(ours, theirs, f"{subject}, ranges of collection number {number}")
+    return {**own.extra, **other.extra, **({_EXTRA: tables} if tables else {})}
+
+
+def _longer(a: list[list[Any]], b: list[list[Any]], subject: str) -> list[list[Any]]:
+    short, long = sorted((a, b), key=len)
+    for before, after in zip(short, long, strict=False):
+        if before[:4] != after[:4] or before[4] not in (None, after[4]):
+            raise Divergence(
+                "the two logs have split or merged ranges in different ways",
+                subject=subject,
+                hint="Two histories have one name. Choose one, and copy it anew to the other side.",
+            )
+    return long

@@ -151,6 +151,16 @@ class Segments:
             if lsn == before:
                 raise damaged(segment.name, segment.end, f"LSN {lsn} is missing after it")
 
+    def transaction(self, lsn: int) -> list[Located]:
+        """All frames of the transaction that this LSN is in; a transaction lies within one segment."""
+        segment = self.holding(lsn)
+        first = last = segment.at(lsn)
+        while first and not segment.frame(first).begins:
+            first -= 1
+        while last < len(segment) - 1 and not segment.frame(last).ends:
+            last += 1
+        return [Located(self, segment, i, segment.frame(i)) for i in range(first, last + 1)]
+
     def first_at_time(self, time: int, upto: int) -> int | None:
         """The first LSN committed at this time or later, if there is one up to ``upto``."""
         while True:

@@ -25,7 +25,7 @@ from penstock.log.meta import META, Meta
 from penstock.log.now_and_then import NowAndThen
 from penstock.log.options import LogOptions
 from penstock.log.recovery import Found
-from penstock.log.retention import dropped_before, keep_from
+from penstock.log.retention import droppable, dropped_before, keep_from
 from penstock.log.rows import Part
 from penstock.log.segment import Segment, blob_name, read_head
 from penstock.log.segments import Segments
@@ -293,16 +293,24 @@ class Writer:
         old.close()
 
     def _retain(self) -> None:
-        first = keep_from(self._store, self.segments, self._options, self._time)
+        first = keep_from(self._store, self.segments, self._options, max(self._clock(), self._time))
         if first > self.meta.oldest_lsn:
             self._drop_before(first)
+
+    def retain(self) -> int:
+        """Drop what the options do not keep any more; return the oldest LSN that is left."""
+        self._check_process()
+        with self._lock:
+            self.check_usable()
+            self._retain()
+            return self.meta.oldest_lsn
 
     def trim(self, upto: int) -> int:
         """Drop the segments that lie wholly at or below this LSN; return the oldest LSN that is left."""
         self._check_process()
         with self._lock:
             self.check_usable()
-            oldest = max((it for it in self.segments.firsts if it <= upto + 1), default=self.meta.oldest_lsn)
+            oldest = max((it for it in droppable(self.segments) if it <= upto + 1), default=1)
             if oldest > self.meta.oldest_lsn:
                 self._drop_before(oldest)
             return self.meta.oldest_lsn
