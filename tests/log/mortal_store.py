@@ -1,4 +1,7 @@
-"""A folder's store that dies at a chosen moment of a chosen operation, appending and locking included."""
+"""A folder's store that dies or fails at a chosen moment of a chosen operation, appending included.
+
+It also knows which bytes of its growing files would outlast a loss of power: those that were synced.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ class MortalStore(FaultyStore):
     def __init__(self, folder: Path, faults: Sequence[Fault] = ()) -> None:
         self.local = LocalStore(folder, fsync=False)
         self._locks: list[Lock] = []
+        self.durable: dict[str, int] = {}  # of the files that were opened to grow, how many bytes
         super().__init__(self.local, faults)
 
     def appender(self, name: str) -> Appender:
@@ -43,9 +47,12 @@ class _MortalAppender(Appender):
         self._name = name
         self._inner = appending.appender(store.local, name)
         self.size = self._inner.size
+        store.durable.setdefault(name, self.size)  # it was made whole, and lasts
 
     def append(self, parts: Sequence[Bytes]) -> None:
         def half(fault: Fault) -> None:
+            if fault.action == "fail":
+                return  # who lives takes back what was written
             data = b"".join(bytes(part) for part in parts_of(list(parts)))
             self._inner.append([data[: len(data) // 2]])
 
@@ -53,11 +60,20 @@ class _MortalAppender(Appender):
         self.size = self._inner.size
 
     def truncate(self, size: int) -> None:
-        self._store._run("truncate", self._name, lambda: self._inner.truncate(size))
+        def cut() -> None:
+            self._inner.truncate(size)
+            self._store.durable[self._name] = size
+
+        self._store._run("truncate", self._name, cut)
         self.size = self._inner.size
 
     def sync(self) -> None:
-        self._store._run("sync", self._name, self._inner.sync)
+        def sync() -> None:
+            size = self._inner.size
+            self._inner.sync()
+            self._store.durable[self._name] = size
+
+        self._store._run("sync", self._name, sync)
 
     def close(self) -> None:
         self._inner.close()
