@@ -4,6 +4,7 @@ A plan is a value: equal nodes are one node, computed once and with one state. `
 SQL, `penstock.operators` knows the stateful nodes' laws, and `penstock.spark` runs them.
 """
 
+from penstock.plan.key import key_of, plain_columns
 from penstock.plan.node import (
     Aggregate,
     Call,
@@ -39,6 +40,8 @@ __all__ = [
     "in_order",
     "inputs",
     "is_stateful",
+    "key_of",
+    "plain_columns",
     "schema_of",
     "schemas_of",
     "show",

@@ -61,6 +61,9 @@ class _Node:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
 
 def _told(value: Any) -> Any:
     if isinstance(value, _Node):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pyarrow as pa
 import pytest
 
@@ -21,6 +23,8 @@ from penstock.plan import (
     Union,
     in_order,
     inputs,
+    key_of,
+    plain_columns,
     schema_of,
     show,
 )
@@ -92,6 +96,13 @@ def test_a_difference_anywhere_makes_another_node(other: Node) -> None:
 
 def test_fingerprints_stay_as_they_are_because_state_is_found_by_them() -> None:
     assert [node.fingerprint for node in every_kind()] == GOLDEN
+
+
+def test_a_plan_travels_to_other_processes() -> None:
+    for node in every_kind():
+        came = pickle.loads(pickle.dumps(node))
+        assert came == node
+        assert repr(came) == repr(node)
 
 
 def test_a_node_that_two_others_read_comes_once_and_before_them() -> None:
@@ -167,6 +178,34 @@ def test_names_are_checked_when_the_node_is_made() -> None:
     for wrong in ((Function.COUNT, "id"), (Function.SUM, None)):
         with pytest.raises(InvalidArgument, match="reads no column"):
             Call("x", *wrong)
+
+
+def test_a_key_is_told_where_the_plan_has_one() -> None:
+    keyed = Keyed(ORDERS, ("id",))
+    totals = Aggregate(keyed, ("customer", "seen"), (COUNT,))
+    other = Select(totals, (Named("c", "customer"), Named("s", "`seen`"), Named("m", "n")))
+    assert key_of(ORDERS) is None
+    assert key_of(Distinct(keyed)) is None
+    assert key_of(keyed) == ("id",)
+    assert key_of(Aggregate(keyed, (), (COUNT,))) == ()
+    assert key_of(other) == ("c", "s")
+    assert key_of(Select(other, (Named("c", "c"), Named("s", "s + 1")))) is None
+    assert key_of(Join(keyed, other, (On("customer", "c"),))) == ("id", "c", "s")
+    assert key_of(Join(keyed, CUSTOMERS, (On("customer", "name"),))) is None
+    assert key_of(Union((keyed,))) == ("id",)
+    assert key_of(Union((keyed, keyed))) is None
+
+
+def test_a_column_that_is_but_a_name_is_plain() -> None:
+    columns = (
+        Named("a", "x"),
+        Named("b", "`y z`"),
+        Named("c", "`q``uote`"),
+        Named("d", "x + 1"),
+        Named("e", "`a` + `b`"),
+        Named("f", "'x'"),
+    )
+    assert plain_columns(Select(ORDERS, columns)) == {"a": "x", "b": "y z", "c": "q`uote"}
 
 
 def test_a_plan_reads_from_the_top() -> None:
