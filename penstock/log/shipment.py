@@ -15,7 +15,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from penstock.errors import DamagedBytes
 from penstock.log.format import ALIGN, FRAME_BYTES, Frame, crc32c, damaged, padding
 from penstock.log.meta import Meta
 from penstock.log.replica_rules import Place
@@ -142,7 +141,8 @@ def _records(whole: pa.Buffer, at: int, seed: int, meta: Meta) -> list[Transacti
     frames: list[Frame] = []
     bodies: list[pa.Buffer] = []
     while at < whole.size:
-        frame = Frame.decode(whole.slice(at, FRAME_BYTES).to_pybytes(), _NAME, at, seed)
+        header = whole.slice(at, min(FRAME_BYTES, whole.size - at)).to_pybytes()
+        frame = Frame.decode(header, _NAME, at, seed)
         begin, stop = at + FRAME_BYTES, at + frame.frame_bytes
         if stop > whole.size:
             raise damaged(_NAME, at, "a frame is cut short")
@@ -163,11 +163,9 @@ def _check_order(frame: Frame, before: list[Frame], meta: Meta, at: int) -> None
     if frame.begins == bool(before) or (before and frame.first_lsn != before[-1].last_lsn + 1):
         raise damaged(_NAME, at, "the frames are not those of whole transactions")
     if frame.collection not in meta.by_id:
-        raise _unknown(frame, at)
-
-
-def _unknown(frame: Frame, at: int) -> DamagedBytes:
-    return damaged(_NAME, at, f"a frame is of a collection numbered {frame.collection}, which the meta lacks")
+        raise damaged(
+            _NAME, at, f"a frame is of a collection numbered {frame.collection}, unknown to the meta"
+        )
 
 
 assert _HEAD.size == ALIGN
