@@ -142,6 +142,13 @@ def _maps(
     return pa.MapArray.from_arrays(starts, keys, items, type=target, mask=_nulls(values))
 
 
+def _check_told(values: Sequence[Any], name: str, spelled: bool) -> None:
+    """Refuse a struct without a field that may not be NULL; the NULLs of NULL structs are none."""
+    for at, value in enumerate(values):
+        if value is not None and (not spelled or value.get(name) is None):
+            raise Misfit(at, "it is missing or NULL, and may not be", "Declare it nullable.")
+
+
 def _structs(
     values: Sequence[Any], types: frozenset[type], kind: ConnectType, target: pa.DataType, lenient: bool
 ) -> pa.Array:
@@ -163,16 +170,11 @@ def _structs(
     for part in target:
         with of_field(part.name):
             inner = spelled.get(part.name)
-            column = [None if value is None else value.get(part.name) for value in values]
             if inner is None:
                 children.append(pa.nulls(len(values), part.type))
-                continue
-            children.append(cells(column, inner, part.type, lenient=lenient))
+            else:
+                column = [None if value is None else value.get(part.name) for value in values]
+                children.append(cells(column, inner, part.type, lenient=lenient))
             if not part.nullable and children[-1].null_count:
-                at = next(
-                    at
-                    for at, value in enumerate(values)
-                    if value is not None and value.get(part.name) is None
-                )
-                raise Misfit(at, "it is missing or NULL, and may not be", "Declare it nullable.")
+                _check_told(values, part.name, inner is not None)
     return pa.StructArray.from_arrays(children, fields=list(target), mask=_nulls(values))

@@ -94,7 +94,7 @@ def _float_to_float(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _float_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
-    if target.precision > 15:
+    if target.precision > 15 and array.null_count < len(array):
         raise pa.ArrowInvalid(
             "a JSON number is exact to 15 digits only; set decimal.handling.mode=precise or string"
         )

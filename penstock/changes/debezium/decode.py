@@ -179,7 +179,10 @@ def _tombstones(
     parts = []
     for (names, told), (numbers, keys, _) in groups.items():
         ordered = np.array(numbers, np.int64)
-        parts.append(Tombstones(ordered, _lifted(read_keys, keys, ordered, told, known.get(names or (), {}))))
+        kinds = {} if told is None else dict(told.fields)
+        parts.append(
+            Tombstones(ordered, _lifted(read_keys, keys, ordered, kinds, known.get(names or (), {})))
+        )
     return tuple(parts)
 
 

@@ -121,6 +121,12 @@ def _check(batch: pa.RecordBatch, key: Sequence[str]) -> list[str]:
             subject="encode",
             hint=f"The columns are {', '.join(names) or 'none'}.",
         )
+    if len(set(key)) < len(key):
+        raise InvalidArgument(
+            f"the key {', '.join(map(repr, key))} names a column twice",
+            subject="encode",
+            hint="Name each column of the key once.",
+        )
     for name in (*names, TS, LSN, OP):
         if batch.schema.names.count(name) != 1:
             continue
@@ -245,7 +251,14 @@ def _source(
     def column(name: str, kind: pa.DataType) -> pa.Array | None:
         if batch.schema.names.count(name) != 1:
             return None
-        found = batch.column(name).cast(kind)
+        try:
+            found = batch.column(name).cast(kind)
+        except pa.ArrowException as error:
+            raise InvalidArgument(
+                f"the column {name!r}, of type {batch.schema.field(name).type}, is not {kind}: {error}",
+                subject="encode",
+                hint=f"Cast it to {kind}.",
+            ) from None
         return found if plan.is_rows_in_order else found.take(pa.array(plan.rows))
 
     moments = column(TS, pa.timestamp("us", "UTC"))

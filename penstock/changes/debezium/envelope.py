@@ -86,6 +86,7 @@ def _row_json(row: Row, decimals: Decimals) -> str:
             pass
     texts = []
     for name, value in row.items():
+        _check_name(name)
         try:
             array = pa.array([value])
         except (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError) as error:
@@ -98,3 +99,10 @@ def _row_json(row: Row, decimals: Decimals) -> str:
         texts.append(column_text(array, decimals))
     text: str = join(object_pieces(list(row), texts), 1)[0].as_py()
     return text
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise InvalidArgument(
+            f"{name!r} is not the name of a column", subject="Envelope", hint="Names are whole Unicode text."
+        )

@@ -119,7 +119,8 @@ class RowEvents:
                 f"{int(unknown.sum())} of {len(self)} events do not tell their whole change, "
                 f"message {int(self.index[unknown.argmax()])} for one",
                 subject=self.collection.id,
-                hint="Bring them through a keyed table, or set REPLICA IDENTITY FULL on the source's table.",
+                hint="Bring them through a keyed table, or set REPLICA IDENTITY FULL on the source's table "
+                "and say so with replica_identity='full'.",
             )
         check_user_schema(self.schema, self.collection.id)
         op = self.op
@@ -207,6 +208,8 @@ class Decoded:
 
         Cost: O(messages) in NumPy, then one slice per run.
         """
+        if not len(self):
+            return
         notices = (
             (Kind.TRUNCATE, self.truncates),
             (Kind.LOGICAL, self.logical),

@@ -1,10 +1,11 @@
 """Which before images hold nothing but the key.
 
 PostgreSQL sends of the old row what the table's REPLICA IDENTITY says: all of it (FULL), or the key
-(DEFAULT). Debezium fills the other columns in: with NULL, with the column's default when it has one, and with
-zero where NULL is not allowed. Nothing in a message says which it was. So an image counts as whole only when
-some column outside the key holds what no filling in can have put there. To be wrong the other way round would
-take a row out of a table that never was in it; to be wrong this way costs a look into the keyed table.
+(DEFAULT), or some index's columns (USING INDEX). Debezium fills the other columns in: with NULL, with the
+column's default when it has one, and with zero where NULL is not allowed. Nothing in a message says which it
+was. So, as long as nobody tells, an image counts as whole only when no column outside the key holds what
+filling in can have put there. To be wrong the other way round would take a row out of a table that never was
+in it; to be wrong this way costs a look into the keyed table.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ def key_only(
     connector: str | None,
     identity: ReplicaIdentity,
 ) -> Bools:
-    """For each event, whether it has a before image that must be taken for the key alone.
+    """For each event, whether it has a before image that must not be taken for the whole old row.
 
     One update without any before image shows that the table's identity is not FULL, and settles it for all.
-    Without ``keys`` nobody knows which columns the key has: an image is then whole when nothing was filled
-    in.
+    A table without a key must be FULL, or PostgreSQL refuses to change its rows. Without ``keys`` nobody
+    knows which columns the key has, so none is left out.
     """
     present = np.array([before is not None for before in befores], np.bool_)
     if identity == "full" or (identity == "unknown" and connector in _ALWAYS_WHOLE):
@@ -47,16 +48,12 @@ def key_only(
     if identity == "default" or (updates & ~present).any():
         return present
     found = np.zeros(len(present), np.bool_)
-    for event in np.flatnonzero(
-        present
-    ).tolist():  # an image is settled, as a rule, by its first other column
-        before, key = befores[event] or {}, None if keys is None else keys[event]
-        if keys is None:
-            found[event] = any(_filled_in(value, columns.get(name)) for name, value in before.items())
-        elif key is not None:
-            others = [name for name in before if name not in key]
-            found[event] = bool(others) and all(
-                _filled_in(before[name], columns.get(name)) for name in others
+    for event in np.flatnonzero(present).tolist():
+        key = () if keys is None else keys[event]
+        if key is not None:
+            found[event] = any(
+                name not in key and _filled_in(value, columns.get(name))
+                for name, value in (befores[event] or {}).items()
             )
     return found
 
@@ -73,6 +70,8 @@ def _filled_in(value: Any, column: Column | None) -> bool:
 
 
 def _is_zero(value: Any) -> bool:
+    if type(value) is dict:
+        value = value.get("value", value)  # a number with its scale
     if type(value) is str:
         return value in ("", "AA==") or value.startswith(("1970-01-01", "00:00:00"))
     return not value

@@ -56,7 +56,8 @@ def infer(values: Sequence[Any], depth: int = 0) -> pa.DataType:
     ):
         return pa.float64()
     kind = next(type(value) for value in values if value is not None)
-    at = first(values, lambda value: type(value) is not kind)
+    like = {float, int} if kind in (float, int) else {kind}
+    at = first(values, lambda value: type(value) not in like)
     raise Misfit(
         at,
         f"{shown(values[at])} is {_NAMES[type(values[at])]}, after {_NAMES[kind]} in the same column",

@@ -25,23 +25,22 @@ def check_key(key: object) -> None:
 
 
 def read_keys(
-    keys: Sequence[dict[str, Any] | None], told: ConnectType | None, columns: Mapping[str, Column]
+    keys: Sequence[dict[str, Any] | None], told: Mapping[str, ConnectType], columns: Mapping[str, Column]
 ) -> pa.RecordBatch | None:
     """One row per key, NULL where there is none; None when no message has a key.
 
-    A column's type is the one it has in the rows; else the one that the keys' own schema tells; else what
-    JSON shows.
+    A column's type is the one it has in the rows; else the one that ``told``, the keys' own schema, says;
+    else what JSON shows.
     """
     names = list(dict.fromkeys(chain.from_iterable(key for key in keys if key is not None)))
     if not names:
         return None
-    kinds = {} if told is None else dict(told.fields)
     fields, arrays = [], []
     for name in names:
         with of_field("key"), of_field(name):
             values = [None if key is None else key.get(name) for key in keys]
             column = columns.get(name)
-            kind = kinds.get(name) or (None if column is None else column.kind)
+            kind = told.get(name) or (None if column is None else column.kind)
             if column is not None:
                 target = column.field.type
             else:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Misfit", "of_field", "of_item", "of_row", "shown"]
+__all__ = ["Misfit", "of_field", "of_item", "shown"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -31,7 +31,10 @@ class Misfit(Exception):
 
 def shown(value: object) -> str:
     """The value as an error shows it: JSON-like and short."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:  # JSON nests deeper than Python prints
+        return f"a {type(value).__name__} of very many levels"
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
@@ -52,12 +55,3 @@ def of_field(name: str) -> Iterator[None]:
         yield
     except Misfit as misfit:
         raise Misfit(misfit.at, misfit.what, misfit.hint, f".{name}{misfit.path}") from None
-
-
-@contextmanager
-def of_row(rows: Int64s) -> Iterator[None]:
-    """Lift a misfit among some rows to its place among all of them."""
-    try:
-        yield
-    except Misfit as misfit:
-        raise Misfit(int(rows[misfit.at]), misfit.what, misfit.hint, misfit.path) from None

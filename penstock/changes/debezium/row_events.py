@@ -107,7 +107,7 @@ def row_events(messages: RowMessages, options: Options) -> RowEvents:
         images = read_images(rows, columns, policy, options.placeholder)
         check_nulls(images, after_rows[has_after])
     _check_wide(images, columns, messages.raws)
-    told_key = next((kind for kind in messages.key_schemas if kind is not None), None)
+    told_keys = declared(None, _key_types(messages), options.decimals, messages.collection.id)
     return RowEvents(
         collection=messages.collection,
         schema=images.schema,
@@ -120,7 +120,9 @@ def row_events(messages: RowMessages, options: Options) -> RowEvents:
         key_only=key_only(
             befores, ops, messages.keys, columns, messages.collection.connector, options.replica_identity
         ),
-        key=None if messages.keys is None else read_keys(messages.keys, told_key, images.columns),
+        key=None
+        if messages.keys is None
+        else read_keys(messages.keys, {name: it.kind for name, it in told_keys.items()}, images.columns),
         unavailable=_by_event(images.unavailable, after_rows),
         before_unavailable=_by_event(images.unavailable, before_rows),
         position=positions(messages.payloads),
@@ -163,6 +165,15 @@ def _row_types(messages: RowMessages) -> list[tuple[ConnectType, int]]:
             hint = "The schema of a change event is a struct with before and after."
             raise Misfit(at, "the message's schema does not tell the type of its rows", hint, ".schema")
         seen[id(schema)] = (row, int(messages.index[at]))
+    return list(seen.values())
+
+
+def _key_types(messages: RowMessages) -> list[tuple[ConnectType, int]]:
+    """The distinct types that the keys' own schemas tell, and the first message of each."""
+    seen: dict[int, tuple[ConnectType, int]] = {}
+    for schema, index in zip(messages.key_schemas, messages.index.tolist(), strict=False):
+        if schema is not None:
+            seen.setdefault(id(schema), (schema, index))
     return list(seen.values())
 
 

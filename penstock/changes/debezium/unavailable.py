@@ -44,15 +44,20 @@ def without_placeholders(
 
 
 def _forms(kind: ConnectType | None, placeholder: str) -> list[Any]:
-    """How the placeholder is spelled in a column of this type; without a type, where there is no doubt."""
+    """How the placeholder is spelled in a column of this type; without one, in all that leave no doubt."""
+    raw = placeholder.encode()
     forms: list[Any] = [placeholder, {placeholder: placeholder}, [placeholder]]
     if kind is None:
-        return forms
+        return [*forms, _base64(raw), *(_items(items, raw) for items in _ITEMS)]
     if kind.kind == "bytes":
-        forms.append(_base64(placeholder.encode()))
+        forms.append(_base64(raw))
     if kind.kind == "array" and kind.items is not None:
-        forms.append(_items(kind.items, placeholder.encode()))
+        forms.append(_items(kind.items, raw))
     return forms
+
+
+_ITEMS = (ConnectType("bytes"), ConnectType("int64"), ConnectType("string", UUID))
+"""Items of lists whose placeholder is too long to be met by chance."""
 
 
 def _items(kind: ConnectType, raw: bytes) -> list[Any]:
