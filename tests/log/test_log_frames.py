@@ -178,8 +178,8 @@ def test_a_flipped_byte_is_told_with_its_place_and_gives_no_wrong_row(data: byte
 
         def read(bad: Bytes = bad, got: list[bytes] = got) -> None:
             frames = LogFrames.of(bad)
-            for items in frames.read(bad, frames.start, len(data)):
-                got.append(bytes(items.items_from(items.start.index)))
+            given = frames.read(bad, frames.start, len(data))
+            got.extend(bytes(items.items_from(items.start.index)) for items in given)
 
         with pytest.raises(DamagedBytes, match="at byte"):
             read()
