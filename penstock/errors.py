@@ -25,7 +25,8 @@
     │   ├── AlreadyExists            something else has the name already
     │   ├── AccessDenied             the place refuses these credentials or this user
     │   ├── NoSpace                  the place is full, or a quota is used up
-    │   └── StoreUnavailable         the place did not answer, or refused for now
+    │   ├── StoreUnavailable         the place did not answer, or refused for now
+    │   └── EngineFailed             Spark did not start, or gave up on what it was asked
     └── MayHaveHappened              the answer was lost: look before you repeat
         └── OutcomeUnknown           a write to a store that may or may not be there
 
@@ -48,6 +49,7 @@ __all__ = [
     "DamagedBytes",
     "DidNotHappen",
     "Divergence",
+    "EngineFailed",
     "Fenced",
     "FileChanged",
     "Gap",
@@ -263,6 +265,12 @@ class StoreUnavailable(DidNotHappen):
     """The place did not answer, or refused for now; what was asked for was not done."""
 
     code = "store-unavailable"
+
+
+class EngineFailed(DidNotHappen):
+    """Spark did not start, or gave up on what it was asked; nothing was committed."""
+
+    code = "engine-failed"
 
 
 class OutcomeUnknown(MayHaveHappened):

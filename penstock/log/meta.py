@@ -14,13 +14,12 @@ import pyarrow as pa
 from penstock.changes.names import check_user_schema
 from penstock.errors import (
     AlreadyExists,
-    DamagedBytes,
     Fenced,
     InvalidArgument,
     PenstockError,
     Unsupported,
 )
-from penstock.log.format import VERSION, crc32c
+from penstock.log.format import VERSION, crc32c, damaged
 
 __all__ = ["META", "Collection", "Meta"]
 
@@ -194,7 +193,7 @@ class Meta:
                 or data[-2:] != b"}\n"
                 or crc32c(text) != crc
             ):
-                raise _damaged(where, "it does not match its checksum")
+                raise damaged(where, 0, "it does not match its checksum")
             body = orjson.loads(text)
             if body["format"] != VERSION:
                 raise Unsupported(
@@ -222,8 +221,4 @@ class Meta:
         except PenstockError:
             raise
         except (ValueError, KeyError, TypeError, binascii.Error, pa.ArrowException) as error:
-            raise _damaged(where, f"it cannot be read ({error})") from error
-
-
-def _damaged(where: str, what: str) -> DamagedBytes:
-    return DamagedBytes(what, subject=where, hint="Restore the file, or build the log anew from its source.")
+            raise damaged(where, 0, f"the JSON cannot be read ({error})") from error

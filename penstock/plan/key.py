@@ -34,7 +34,7 @@ def key_of(node: Node) -> tuple[str, ...] | None:
 
 
 def plain_columns(node: Select) -> dict[str, str]:
-    """The expressions that are but a name, by the column they make: columns of the input, where it has them."""
+    """The expressions that are but a name, by the column they make: such may be columns of the input."""
     told = ((it.name, _plain(it)) for it in node.columns)
     return {name: plain for name, plain in told if plain is not None}
 

@@ -1,4 +1,4 @@
-"""A log whose store dies or fails at each single operation of a script: before, in the middle of it, after."""
+"""A log whose store dies or fails at each single operation of a script: before it, amid it, or after it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,144 @@
+"""One Spark session per process, made well: the caller's own where there is one, else a local one.
+
+The settings below are for a session made here. Each has a reason; `SETTINGS` is read by the tests, so that a
+setting that Spark no longer knows is found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import EngineFailed, InvalidArgument, NotFound, Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SETTINGS", "session", "time_zone"]
+
+OLDEST = (4, 3)
+_JAVA = "Spark needs Java 17 or later (Debian: openjdk-17-jre-headless); JAVA_HOME names the one to use."
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+SETTINGS: Mapping[str, str] = {
+    # Rows go to Python and back through a Unix-domain socket: half the cost of a Python stage.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Workers keep what they have mapped and checked from tick to tick.
+    "spark.python.worker.reuse": "true",
+    # How many rows Python gets at a time: NumPy's cost per call is then nothing beside its cost per row.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Times are UTC in a log, so they are in Spark.
+    "spark.sql.session.timeZone": "UTC",
+    # A shuffle on a laptop has as many partitions as there are cores to read them; steps choose their own.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    # A page that nobody looks at costs memory and a port.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Loopback only.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Long plans are deep, and both the analyser and the optimiser walk them by recursion.
+    "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile=file:{_LOGGING}",
+    "spark.driver.memory": "2g",
+}
+
+
+def session(
+    master: str | None = None, settings: Mapping[str, str] | None = None, *, app: str = "penstock"
+) -> SparkSession:
+    """The session to work in.
+
+    The active one, where there is one: then it stays as it is. Else a new one: on ``master`` (``local[*]``, a
+    cluster's address), or through Spark Connect where that begins with ``sc://``. ``settings`` come on top of
+    Penstock's own.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise NotFound(
+            f"PySpark is not installed here ({error})",
+            subject="Spark",
+            hint="pip install 'pyspark>=4.3,<4.4'",
+        ) from error
+    active = SparkSession.getActiveSession()
+    if active is None:
+        active = (
+            _connect(master, settings, app)
+            if (master or "").startswith("sc://")
+            else _local(master or os.environ.get("PENSTOCK_SPARK_MASTER", "local[*]"), settings, app)
+        )
+    elif master is not None:
+        raise InvalidArgument(
+            f"a session is active already, and the master {master!r} was asked for",
+            subject="Spark",
+            hint="Leave the master out to work in the active session, or stop that one first.",
+        )
+    _check_version(active.version)
+    return active
+
+
+def time_zone(spark: SparkSession) -> str:
+    """The zone in which this session tells a TIMESTAMP to Python."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert zone is not None
+    return zone
+
+
+def _local(master: str, settings: Mapping[str, str] | None, app: str) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    _check_java()
+    if master.startswith("local"):
+        # Workers run this very Python, which has Penstock and what it needs.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(app)
+    for name, value in {**SETTINGS, **_by_cores(), **(settings or {})}.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        raise EngineFailed(
+            f"Spark did not start on {master}: {error}",
+            subject="Spark",
+            hint=f"See its message above. {_JAVA}",
+        ) from error
+
+
+def _connect(address: str | None, settings: Mapping[str, str] | None, app: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(str(address)).appName(app)
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _by_cores() -> dict[str, str]:
+    return {"spark.sql.shuffle.partitions": str(os.cpu_count() or 2)}
+
+
+def _check_version(version: str) -> None:
+    found = tuple(int(part) for part in version.split(".")[:2])
+    if found < OLDEST:
+        raise Unsupported(
+            f"this session runs Spark {version}",
+            subject="Spark",
+            hint=f"Penstock needs Spark {'.'.join(map(str, OLDEST))} or later.",
+        )
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    hint = (
+        "Install a Java runtime of version 17 or later (Debian: openjdk-17-jre-headless), or set JAVA_HOME."
+    )
+    if java is None or not Path(java).exists():
+        raise NotFound("there is no Java, which Spark runs on", subject="Spark", hint=hint)
