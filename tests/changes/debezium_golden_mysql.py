@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
 
 
 def item(identity: int, n: str) -> dict[str, Any]:
-    return {name: None for name in SCHEMA.names} | {"id": identity, "n": n}
+    return dict.fromkeys(SCHEMA.names) | {"id": identity, "n": n}
 
 
 def row(
@@ -216,7 +216,9 @@ EXPECTED: list[dict[str, Any]] = [
         **at("false", 1795040716831000, 438, 2789, 1795040716849936),
     },
     {
-        **ddl("inv", "alter table t add column x int default 5", 0, 0),
+        "kind": "SCHEMA_CHANGE",
+        "db": "inv",
+        "ddl": "alter table t add column x int default 5",
         "changes": [made("ALTER", "inv", "t", *OF_T, column(11, "x", 4, "INT", default="5"))],
         **at("false", 1795040716844000, 439, 2960, 1795040716859000),
     },

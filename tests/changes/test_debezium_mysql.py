@@ -39,7 +39,7 @@ ROW = [
     _optional("b", "int16"),
     _optional("u", "int64"),
 ]
-"""The connector's own types of the table's columns, by its documentation; its fixture came without schemas."""
+"""The connector's own types of the table's columns, by its documentation: the fixture has no schemas."""
 
 ENVELOPE = {
     "type": "struct",
@@ -66,6 +66,7 @@ def decoded_from(form: str) -> Decoded:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("line", range(len(LINES)))
 def test_a_line_says_what_the_database_did(line: int, form: str) -> None:
+    # As text, because True equals 1; the parts of a message stand in the order of its columns.
     assert repr(said(decoded_from(form))[line]) == repr(EXPECTED[line])
 
 
