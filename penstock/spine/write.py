@@ -1,0 +1,99 @@
+"""`write_run`: rows of the stored form → a run file, seen whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from penstock.changes.hashing import unsigned
+from penstock.errors import AlreadyExists, InvalidArgument
+from penstock.spine.layout import HASH, Layout, UInt64s, int64s
+from penstock.spine.run_format import ALIGN, BLOCK, FENCE, Tail, crc32c
+from penstock.spine.slices import Slice
+from penstock.store.interface import Store, Writer
+
+__all__ = ["write_run"]
+
+
+def write_run(
+    store: Store, name: str, layout: Layout, rows: pa.RecordBatch | Sequence[pa.RecordBatch]
+) -> Slice:
+    """A new run file of rows in the stored form (`arrange` makes it), given whole or in pieces in hash order.
+
+    Whoever dies before this returns leaves no file of this name, or the whole one.
+    """
+    batch = _joined(layout, [rows] if isinstance(rows, pa.RecordBatch) else rows)
+    layout.check_stored(batch, name)
+    hashes = unsigned(int64s(batch.column(0), HASH))
+    if not len(hashes) or not bool((hashes[1:] >= hashes[:-1]).all()):
+        raise InvalidArgument(
+            "rows of a run are sorted by hash, and there is one at least", subject=name, hint="Arrange them."
+        )
+    with store.writer(name) as writer:
+        size = _write(writer, layout, batch, hashes)
+        if not writer.commit():
+            raise AlreadyExists(
+                "there is a file of this name already, and run files never change",
+                subject=name,
+                hint="Give each attempt of a step a prefix of its own.",
+            )
+    return Slice(name, len(hashes), size)
+
+
+def _joined(layout: Layout, pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_batches(pieces) if pieces else layout.stored.empty_table().to_batches()[0]
+
+
+def _write(writer: Writer, layout: Layout, batch: pa.RecordBatch, hashes: UInt64s) -> int:
+    summing = _Summing(writer)
+    with pa.ipc.new_stream(summing, batch.schema) as stream:
+        stream.write_batch(batch)
+    summing.write(bytes(-writer.tell() % ALIGN))
+    stream_bytes = writer.tell()
+    fences = hashes[::FENCE].tobytes()
+    checks = np.array(summing.checks(), np.uint32).tobytes()
+    told = orjson.dumps(layout.to_json())
+    crc = crc32c(fences)
+    for more in (checks, told):
+        crc = google_crc32c.extend(crc, more)
+    for part in (fences, checks, told):
+        writer.write(part)
+    writer.write(Tail(len(hashes), stream_bytes, len(fences), len(checks), len(told), crc).encode())
+    return writer.tell()
+
+
+class _Summing:
+    """Passes bytes on to a writer, and keeps the checksum of each block of them."""
+
+    closed = False
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._checks: list[int] = []
+        self._crc, self._filled = 0, 0
+
+    def write(self, data: Any) -> int:
+        buffer = pa.py_buffer(data)
+        at = 0
+        while at < buffer.size:
+            length = min(BLOCK - self._filled, buffer.size - at)
+            self._crc = google_crc32c.extend(self._crc, buffer.slice(at, length))
+            self._filled += length
+            at += length
+            if self._filled == BLOCK:
+                self._checks.append(self._crc)
+                self._crc, self._filled = 0, 0
+        return self._writer.write(buffer)
+
+    def checks(self) -> list[int]:
+        return [*self._checks, self._crc] if self._filled else self._checks
+
+    def flush(self) -> None:
+        """Nothing: what was written is seen by nobody before the commit."""
