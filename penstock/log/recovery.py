@@ -7,7 +7,7 @@ After a loss of power the tail that was never synced may hold anything.
 Damage is told apart from a torn tail by what later frames say: each carries up to which byte its segment was
 synced when it was written. If a whole frame after the bad place says that the bad place was synced, then
 it was whole once and has been changed since: `DamagedBytes`, and nothing is cut. A log that was closed or
-came to rest ends with a mark that says so of all events in it. See docs/design/log-recovery.md.
+came to rest ends with a mark that says so of all events in it. See docs/design/log.md.
 """
 
 from __future__ import annotations
