@@ -6,6 +6,7 @@
     ├── DidNotHappen                 nothing was changed; safe to correct and call again
     │   ├── InvalidArgument          a value that can never be right
     │   │   ├── ReservedName         a column beginning with one underscore
+    │   │   ├── BadSql               a text that is not SQL, or says what SQL forbids
     │   │   └── SchemaMismatch       columns or types that do not fit one another
     │   ├── DamagedBytes             stored bytes that are not what was written
     │   ├── MalformedMessage         a message from outside that breaks its format's rules
@@ -22,6 +23,7 @@
     │   ├── Closed                   the object was closed before
     │   ├── Unsupported              understood, but not something Penstock does
     │   ├── NotFound                 there is nothing of that name
+    │   ├── NotReady                 it is there, but was not computed yet
     │   ├── AlreadyExists            something else has the name already
     │   ├── AccessDenied             the place refuses these credentials or this user
     │   ├── NoSpace                  the place is full, or a quota is used up
@@ -43,6 +45,7 @@ __all__ = [
     "AlreadyExists",
     "AppendOnly",
     "ArithmeticOverflow",
+    "BadSql",
     "Closed",
     "CursorAhead",
     "CursorExpired",
@@ -60,6 +63,7 @@ __all__ = [
     "MayHaveHappened",
     "NoSpace",
     "NotFound",
+    "NotReady",
     "OutcomeUnknown",
     "PenstockError",
     "ReservedName",
@@ -124,6 +128,35 @@ class ReservedName(InvalidArgument):
     """A user's column has a name that Penstock keeps for itself."""
 
     code = "reserved-name"
+
+
+class BadSql(InvalidArgument):
+    """A text that is not SQL, or that says what SQL forbids.
+
+    ``line`` and ``column`` tell the place, both from 1; they are None where there is none to tell.
+
+    >>> error = BadSql("')' is missing", subject="line 2, column 7", hint="Close it.", line=2, column=7)
+    >>> error.code, error.line, error.column
+    ('bad-sql', 2, 7)
+    """
+
+    code = "bad-sql"
+
+    def __init__(
+        self, what: str, *, subject: str, hint: str, line: int | None = None, column: int | None = None
+    ) -> None:
+        super().__init__(what, subject=subject, hint=hint)
+        self.line = line
+        self.column = column
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_bad_sql, (type(self), self.what, self.subject, self.hint, self.line, self.column)
+
+
+def _rebuild_bad_sql(
+    kind: type[BadSql], what: str, subject: str, hint: str, line: int | None, column: int | None
+) -> BadSql:
+    return kind(what, subject=subject, hint=hint, line=line, column=column)
 
 
 class SchemaMismatch(InvalidArgument):
@@ -241,6 +274,12 @@ class NotFound(DidNotHappen):
     """There is nothing of that name."""
 
     code = "not-found"
+
+
+class NotReady(DidNotHappen):
+    """It is there, but there is nothing to read of it yet."""
+
+    code = "not-ready"
 
 
 class AlreadyExists(DidNotHappen):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from penstock.plan.node import Aggregate, Distinct, Join, Keyed, Node, Scan, Union
 
@@ -25,8 +25,8 @@ def is_stateful(node: Node) -> bool:
     return isinstance(node, Keyed | Join | Aggregate | Distinct)
 
 
-def in_order(roots: Iterable[Node]) -> list[Node]:
-    """All nodes of these plans, each once, every one after its inputs.
+def in_order(roots: Iterable[Node], is_leaf: Callable[[Node], bool] | None = None) -> list[Node]:
+    """All nodes of these plans, each once, every one after its inputs; nothing below a leaf.
 
     >>> from penstock.plan import Scan, Union
     >>> orders = Scan("main", "orders")
@@ -44,5 +44,7 @@ def in_order(roots: Iterable[Node]) -> list[Node]:
                 found[node] = None
             else:
                 stack.append((node, True))
+                if is_leaf is not None and is_leaf(node):
+                    continue
                 stack.extend((child, False) for child in reversed(inputs(node)))
     return list(found)

@@ -12,7 +12,7 @@ from penstock.errors import InvalidArgument, NotFound, SchemaMismatch
 from penstock.plan.node import Aggregate, Call, Distinct, Function, Join, Keyed, Node, Scan, Select, Union
 from penstock.plan.order import in_order, inputs
 
-__all__ = ["SelectTypes", "schema_of", "schemas_of"]
+__all__ = ["SelectTypes", "schema_of", "schema_over", "schemas_of"]
 
 SelectTypes: TypeAlias = Callable[[Select, pa.Schema], pa.Schema]
 """Tells the columns that a `Select` makes of an input of that schema: an engine's business."""
@@ -33,6 +33,11 @@ def schema_of(
 ) -> pa.Schema:
     """The schema of one node."""
     return schemas_of([node], collections, select_types)[node]
+
+
+def schema_over(node: Node, below: list[pa.Schema], select_types: SelectTypes) -> pa.Schema:
+    """The schema of a node that reads others, given theirs."""
+    return _schema(node, below, {}, select_types)
 
 
 def _schema(

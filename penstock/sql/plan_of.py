@@ -1,0 +1,62 @@
+"""Spark SQL → an incremental plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.plan import Node, SelectTypes
+from penstock.sql.bind.query import bind_query
+from penstock.sql.bind.scope import Bound, Environment
+from penstock.sql.catalog import Catalog
+from penstock.sql.facts import Facts
+from penstock.sql.names import folded
+from penstock.sql.rules import RULES
+from penstock.sql.text import SqlText
+from penstock.sql.tree import query_tree
+
+__all__ = ["ViewPlan", "plan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """A view's plan: its root has just the view's columns, in their order. ``reads``: tables and views by name."""
+
+    node: Node
+    columns: tuple[str, ...]
+    reads: tuple[str, ...]
+
+
+def plan_of(query: str, catalog: Catalog, types: SelectTypes, *, view: str | None = None) -> ViewPlan:
+    """The plan that keeps the query's answer.
+
+    ``types`` tells what an engine makes of expressions; it is asked only where types must be made to agree.
+    ``view`` is the name of the view being made, which its query must not read.
+    """
+    text = SqlText(query)
+    facts = Facts({}, types)
+    env = Environment(text, catalog, facts, view)
+    try:
+        bound = bind_query(query_tree(text), env)
+        columns = _columns(bound, text)
+        node = bound.node
+        for rule in RULES:
+            node = rule(node, facts)
+    except RecursionError as error:
+        raise text.bad("the query is nested too deeply", 0, "Part it into several views.") from error
+    return ViewPlan(node, columns, tuple(sorted(env.read)))
+
+
+def _columns(bound: Bound, text: SqlText) -> tuple[str, ...]:
+    """Every column of a view has a name, and no two the same."""
+    seen: set[str] = set()
+    names: list[str] = []
+    for number, field in enumerate(bound.fields, start=1):
+        if field.name is None:
+            raise text.bad(f"column {number} of the view has no name", 0, "Give it one, with AS.")
+        if folded(field.name) in seen:
+            raise text.bad(
+                f"two columns of the view are called {field.name!r}", 0, "Name one of them anew, with AS."
+            )
+        seen.add(folded(field.name))
+        names.append(field.name)
+    return tuple(names)

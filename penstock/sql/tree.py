@@ -1,0 +1,159 @@
+"""Spark SQL → sqlglot's tree, in which every expression knows where it stands in the text.
+
+sqlglot tells us the structure (what is a column, what an aggregate, where AND parts a condition); the words stay the
+user's. So all functions but those with a grammar of their own are read as just names with arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+
+from penstock.errors import BadSql
+from penstock.sql.text import SPARK, SqlText
+
+__all__ = ["begin_of", "end_of", "expression_tree", "query_tree", "span_of"]
+
+_LEVELS = (
+    "expression",
+    "assignment",
+    "disjunction",
+    "conjunction",
+    "equality",
+    "comparison",
+    "range",
+    "bitwise",
+    "term",
+    "factor",
+    "unary",
+    "type",
+    "column",
+    "select_or_expression",
+)
+"""From OR down to a column: each level of sqlglot's grammar of expressions."""
+
+_OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY", "CEIL", "FLOOR")
+
+_parser_class: Any = Spark.parser_class
+
+
+class _Parser(_parser_class):  # type: ignore[misc]
+    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
+    FUNCTION_PARSERS = {  # noqa: RUF012
+        name: how for name, how in _parser_class.FUNCTION_PARSERS.items() if name in _OWN_GRAMMAR
+    }
+
+
+def _remembering(method: str) -> Callable[..., Any]:
+    inherited = getattr(_parser_class, method)
+
+    def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = self._curr.start if self._curr else None
+        made = inherited(self, *args, **kwargs)
+        if isinstance(made, exp.Expression) and begin is not None and self._prev:
+            made.meta["begin"], made.meta["finish"] = begin, self._prev.end + 1
+        return made
+
+    return parse
+
+
+for _level in _LEVELS:
+    setattr(_Parser, f"_parse_{_level}", _remembering(f"_parse_{_level}"))
+
+
+def query_tree(text: SqlText, begin: int = 0, end: int | None = None) -> exp.Expression:
+    """The query in that piece of the text."""
+    tree = _parsed(text, begin, len(text.sql) if end is None else end)
+    if isinstance(tree, exp.Subquery) and not tree.args.get("joins"):
+        tree.meta.setdefault("begin", begin)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise text.bad("a query is missing here", begin, "Write SELECT … FROM …")
+    return tree
+
+
+def expression_tree(text: SqlText, begin: int = 0, end: int | None = None) -> exp.Expression:
+    """The expression in that piece of the text."""
+    end = len(text.sql) if end is None else end
+    if not text.between(begin, end):
+        raise text.bad("an expression is missing here", begin, "Write one, for instance a column's name.")
+    return _parsed(text, begin, end, _Parser._parse_expression)
+
+
+def _parsed(
+    text: SqlText, begin: int, end: int, how: Callable[[Any], Any] = _Parser._parse_statement
+) -> exp.Expression:
+    tokens = text.between(begin, end)
+    if not tokens:
+        raise text.bad("there is nothing here", begin, "Write a query: SELECT … FROM …")
+    try:
+        found = _Parser(dialect=SPARK)._parse(how, tokens, text.sql)
+    except ParseError as error:
+        raise _misread(text, error, begin) from error
+    except RecursionError as error:
+        raise text.bad("this is nested too deeply", begin, "Part it into several views.") from error
+    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError) as error:
+        # Some texts that are not SQL are noticed by sqlglot only in that it stumbles.
+        raise text.bad("this cannot be read as SQL", begin, _LOOK) from error
+    if len(found) != 1 or found[0] is None:
+        raise text.bad("one query is expected here", begin, "Part statements by ';'.")
+    tree = found[0]
+    assert isinstance(tree, exp.Expression)
+    if isinstance(tree, exp.Command):
+        raise text.bad("this cannot be read as SQL", begin, _LOOK)
+    return tree
+
+
+_LOOK = "Look for a missing word, comma or bracket before this place."
+
+
+def _misread(text: SqlText, error: ParseError, begin: int) -> BadSql:
+    told = error.errors[0] if error.errors else {}
+    what = str(told.get("description") or "").rstrip(".")
+    if not what or "<class" in what:
+        what = "something is missing here"
+    at = begin
+    if told.get("start_context") is not None and told.get("highlight"):
+        at = _offset(text, int(told.get("line") or 1), int(told.get("col") or 1), str(told["highlight"]))
+    near = str(told.get("highlight") or "").strip()
+    return text.bad(f"{what[:1].lower()}{what[1:]}" + (f" (at {near!r})" if near else ""), at, _LOOK)
+
+
+def _offset(text: SqlText, line: int, column: int, highlight: str) -> int:
+    """sqlglot tells the column of a token's end."""
+    begins = [0]
+    for at, character in enumerate(text.sql):
+        if character == "\n":
+            begins.append(at + 1)
+    return max(begins[min(line, len(begins)) - 1] + column - len(highlight), 0)
+
+
+def span_of(tree: exp.Expression) -> tuple[int, int]:
+    """Where an expression begins and ends in its text."""
+    begin, end = tree.meta.get("begin"), tree.meta.get("finish")
+    if begin is None or end is None:
+        begin, end = begin_of(tree), end_of(tree)
+    return begin, end
+
+
+def begin_of(tree: exp.Expression) -> int:
+    """Where it begins, as far as its parts tell."""
+    told = [_told(it, "begin", "start") for it in tree.walk()]
+    return min((at for at in told if at is not None), default=0)
+
+
+def end_of(tree: exp.Expression) -> int:
+    """Where it ends, as far as its parts tell."""
+    told = [
+        it.meta["finish"] if "finish" in it.meta else it.meta["end"] + 1
+        for it in tree.walk()
+        if it.meta.get("finish") is not None or it.meta.get("end") is not None
+    ]
+    return max(told, default=0)
+
+
+def _told(tree: exp.Expression, *names: str) -> int | None:
+    return next((tree.meta[name] for name in names if tree.meta.get(name) is not None), None)
