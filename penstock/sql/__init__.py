@@ -5,6 +5,8 @@ only columns' names are exchanged, so an expression means in a view just what it
 """
 
 from penstock.sql.catalog import Catalog, Relation
+from penstock.sql.duckdb import references, to_duckdb, to_duckdb_expression
+from penstock.sql.explain import Explained, explain
 from penstock.sql.plan_of import ViewPlan, plan_of
 from penstock.sql.statements import (
     CreateTable,
@@ -29,6 +31,7 @@ __all__ = [
     "Describe",
     "Drop",
     "ExplainIncremental",
+    "Explained",
     "Insert",
     "Query",
     "Relation",
@@ -36,6 +39,10 @@ __all__ = [
     "Statement",
     "Update",
     "ViewPlan",
+    "explain",
     "parse",
     "plan_of",
+    "references",
+    "to_duckdb",
+    "to_duckdb_expression",
 ]

@@ -97,12 +97,14 @@ class Facts:
         return self._schemas[node]
 
     def _select(self, node: Select, below: pa.Schema) -> pa.Schema:
-        plain = [plain_column(it.sql) for it in node.columns]
-        if node.where is None and all(name in below.names for name in plain):
-            return pa.schema(
-                [below.field(name).with_name(it.name) for it, name in zip(node.columns, plain, strict=True)]
-            )
-        return self._types(node, below)
+        asked = tuple(it for it in node.columns if plain_column(it.sql) not in below.names)
+        told = self._types(Select(node.input, asked), below) if asked else pa.schema([])
+        return pa.schema([self._field(it, told, below) for it in node.columns])
+
+    def _field(self, it: Named, told: pa.Schema, below: pa.Schema) -> pa.Field:
+        if it.name in told.names:
+            return told.field(it.name)
+        return below.field(plain_column(it.sql)).with_name(it.name)
 
     def common_type(self, left: pa.DataType, right: pa.DataType) -> pa.DataType:
         """The type in which the engine compares these two, or puts them into one column."""

@@ -76,7 +76,7 @@ class SqlText:
         """That piece, word for word, on one line and without comments, but with some parts exchanged.
 
         >>> text = SqlText("a.x  +  -- so much\\n b.y*2")
-        >>> text.spelled(0, len(text.sql), [(0, 3, "x"), (21, 24, "y_2")])
+        >>> text.spelled(0, len(text.sql), [(0, 3, "x"), (20, 23, "y_2")])
         'x + y_2*2'
         """
         parts: list[str] = []

@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from penstock.errors import BadSql
 from penstock.sql.text import SPARK, SqlText
 
-__all__ = ["begin_of", "end_of", "expression_tree", "query_tree", "span_of"]
+__all__ = ["begin_of", "end_of", "expression_tree", "parsed", "query_tree", "span_of"]
 
 _LEVELS = (
     "expression",
@@ -67,7 +67,7 @@ for _level in _LEVELS:
 
 def query_tree(text: SqlText, begin: int = 0, end: int | None = None) -> exp.Expression:
     """The query in that piece of the text."""
-    tree = _parsed(text, begin, len(text.sql) if end is None else end)
+    tree = parsed(text, _Parser, _Parser._parse_statement, begin, end)
     if isinstance(tree, exp.Subquery) and not tree.args.get("joins"):
         tree.meta.setdefault("begin", begin)
     if not isinstance(tree, exp.Query | exp.Values):
@@ -80,17 +80,19 @@ def expression_tree(text: SqlText, begin: int = 0, end: int | None = None) -> ex
     end = len(text.sql) if end is None else end
     if not text.between(begin, end):
         raise text.bad("an expression is missing here", begin, "Write one, for instance a column's name.")
-    return _parsed(text, begin, end, _Parser._parse_expression)
+    return parsed(text, _Parser, _Parser._parse_expression, begin, end)
 
 
-def _parsed(
-    text: SqlText, begin: int, end: int, how: Callable[[Any], Any] = _Parser._parse_statement
+def parsed(
+    text: SqlText, parser: Any, how: Callable[[Any], Any], begin: int = 0, end: int | None = None
 ) -> exp.Expression:
+    """What one of sqlglot's parsers makes of that piece; every way in which it can stumble is an error of ours."""
+    end = len(text.sql) if end is None else end
     tokens = text.between(begin, end)
     if not tokens:
         raise text.bad("there is nothing here", begin, "Write a query: SELECT … FROM …")
     try:
-        found = _Parser(dialect=SPARK)._parse(how, tokens, text.sql)
+        found = parser(dialect=SPARK)._parse(how, tokens, text.sql)
     except ParseError as error:
         raise _misread(text, error, begin) from error
     except RecursionError as error:
