@@ -124,8 +124,9 @@ class CdcBuffer:
 
     @property
     def current_lsn(self) -> int:
-        """The newest LSN; 0 before the first event."""
-        return self._current
+        """The newest LSN; 0 before the first event. Never within a transaction."""
+        with self._lock:
+            return self._current
 
     @property
     def oldest_lsn(self) -> int | None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.errors import InUse, PenstockError, Unsupported
@@ -139,7 +141,11 @@ class LocalAppender(Appender):
 
 
 class _FileLock(Lock):
-    """An advisory lock on a file, which tells others who holds it."""
+    """An advisory lock on a file, which tells others who holds it.
+
+    A forked child shares its parent's lock for as long as it has the descriptor open, even when the parent is
+    dead. So a child closes it at once, and a release lets go for everybody who may still have it.
+    """
 
     def __init__(self, path: Path, holder: str) -> None:
         try:
@@ -158,13 +164,33 @@ class _FileLock(Lock):
             os.close(self._descriptor)
             self._descriptor = -1
             raise files.told(error, "locking", path) from error
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, holder.encode(), 0)
+        _held.add(self)
+        with suppress(OSError):  # the text is for people, and a disk that is full takes none
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, holder.encode(), 0)
 
     def release(self) -> None:
         if self._descriptor >= 0:
+            with suppress(OSError):  # closing it says the same, but for the copies of forked children
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.disown()
+
+    def disown(self) -> None:
+        """Give up the descriptor; the lock stays with whoever else has it."""
+        if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+_held: weakref.WeakSet[_FileLock] = weakref.WeakSet()
+
+
+def _disown_all() -> None:
+    for it in tuple(_held):
+        it.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)
 
 
 def _in_use(subject: str, holder: str) -> InUse:
