@@ -31,6 +31,8 @@ def current(spine: Spine, keys: pa.RecordBatch) -> tuple[Int64s, pa.RecordBatch]
     seen = np.bincount(at, minlength=keys.num_rows)
     if len(at) and (int(seen.max()) > 1 or not (weights == 1).all()):
         at, rows = _added_up(spine, at, rows)
+        hash_at = rows.schema.get_field_index(HASH)
+        rows = rows.set_column(hash_at, rows.schema.field(hash_at), keys.column(HASH).take(pa.array(at)))
         weights = numbers(rows, WEIGHT)
         seen = np.bincount(at, minlength=keys.num_rows)
         if int(seen.max(initial=0)) > 1 or not (weights == 1).all():

@@ -18,7 +18,7 @@ from penstock.errors import EngineFailed, InvalidArgument, NotFound, Unsupported
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "session", "time_zone"]
+__all__ = ["SETTINGS", "session"]
 
 OLDEST = (4, 3)
 _JAVA = "Spark needs Java 17 or later (Debian: openjdk-17-jre-headless); JAVA_HOME names the one to use."
@@ -80,13 +80,6 @@ def session(
         )
     _check_version(active.version)
     return active
-
-
-def time_zone(spark: SparkSession) -> str:
-    """The zone in which this session tells a TIMESTAMP to Python."""
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    assert zone is not None
-    return zone
 
 
 def _local(master: str, settings: Mapping[str, str] | None, app: str) -> SparkSession:

@@ -23,6 +23,8 @@ __all__ = [
     "selected",
     "spark_schema",
     "sql_error",
+    "sql_type",
+    "time_zone_of",
     "without_promises",
 ]
 
@@ -54,6 +56,28 @@ def arrow_schema(schema: StructType, zone: str = UTC) -> pa.Schema:
 def in_zone(schema: pa.Schema, zone: str) -> pa.Schema:
     """The schema with its UTC timestamps told in another zone, as a session of that zone expects them."""
     return schema if zone == UTC else arrow_schema(spark_schema(schema), zone)
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """The type's name in Spark SQL, which reads back as the same type.
+
+    >>> sql_type(pa.struct([("a b", pa.int64()), ("c", pa.list_(pa.decimal128(9, 2)))]))
+    'STRUCT<`a b`: BIGINT, `c`: ARRAY<DECIMAL(9,2)>>'
+    """
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{quoted(it.name)}: {sql_type(it.type)}' for it in kind)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{sql_type(kind.key_type)}, {sql_type(kind.item_type)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"ARRAY<{sql_type(kind.value_type)}>"
+    return spark_schema(pa.schema([("it", kind)]))[0].dataType.simpleString().upper()
+
+
+def time_zone_of(spark: SparkSession) -> str:
+    """The zone in which this session tells a TIMESTAMP to Python."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert zone is not None, "Spark has a default for it"
+    return zone
 
 
 def empty_frame(spark: SparkSession, schema: pa.Schema) -> DataFrame:
