@@ -28,6 +28,7 @@
     │   ├── AccessDenied             the place refuses these credentials or this user
     │   ├── NoSpace                  the place is full, or a quota is used up
     │   ├── StoreUnavailable         the place did not answer, or refused for now
+    │   ├── QueryFailed              a query over contents met a value it could not compute with
     │   └── EngineFailed             Spark did not start, or gave up on what it was asked
     └── MayHaveHappened              the answer was lost: look before you repeat
         └── OutcomeUnknown           a write to a store that may or may not be there
@@ -66,6 +67,7 @@ __all__ = [
     "NotReady",
     "OutcomeUnknown",
     "PenstockError",
+    "QueryFailed",
     "ReservedName",
     "SchemaMismatch",
     "StoreUnavailable",
@@ -304,6 +306,12 @@ class StoreUnavailable(DidNotHappen):
     """The place did not answer, or refused for now; what was asked for was not done."""
 
     code = "store-unavailable"
+
+
+class QueryFailed(DidNotHappen):
+    """A query over contents met a value it could not compute with, or needed more than it may have."""
+
+    code = "query-failed"
 
 
 class EngineFailed(DidNotHappen):
