@@ -69,10 +69,11 @@ def _tables(text: SqlText, tree: exp.Expression, known: frozenset[str]) -> Itera
         if folded(tree.name) not in known:
             yield tree.name
     clause = tree.args.get("with_") or tree.args.get("with")
-    for cte in clause.expressions if clause is not None else ():
-        mine = known | {folded(cte.alias)} if clause.args.get("recursive") else known
-        yield from _tables(text, cte.this, mine)
-        known = known | {folded(cte.alias)}
+    if clause is not None:
+        for cte in clause.expressions:
+            inside = known | {folded(cte.alias)} if clause.args.get("recursive") else known
+            yield from _tables(text, cte.this, inside)
+            known = known | {folded(cte.alias)}
     for child in tree.iter_expressions():
         if child is not clause:
             yield from _tables(text, child, known)
@@ -113,5 +114,13 @@ def _pmod(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-_FIXES: tuple[Callable[[exp.Expression], exp.Expression], ...] = (_every, _pmod)
+def _count(tree: exp.Expression) -> exp.Expression:
+    """COUNT of several columns counts the rows that have a value in each."""
+    if isinstance(tree, exp.Count) and tree.expressions:
+        known = [it.is_(exp.null()).not_() for it in (tree.this, *tree.expressions)]
+        return exp.Anonymous(this="COUNT_IF", expressions=[exp.and_(*known)])
+    return tree
+
+
+_FIXES: tuple[Callable[[exp.Expression], exp.Expression], ...] = (_every, _pmod, _count)
 """What sqlglot leaves as Spark says it."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable
 
+from sqlglot import Token
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token
 
 from penstock.errors import BadSql, NotFound, PenstockError, Unsupported
 

@@ -6,7 +6,7 @@ user's. So all functions but those with a grammar of their own are read as just 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlglot import exp
@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from penstock.errors import BadSql
 from penstock.sql.text import SPARK, SqlText
 
-__all__ = ["begin_of", "end_of", "expression_tree", "parsed", "query_tree", "span_of"]
+__all__ = ["begin_of", "end_of", "expression_tree", "parsed", "query_tree", "span_of", "walk"]
 
 _LEVELS = (
     "expression",
@@ -43,6 +43,9 @@ _parser_class: Any = Spark.parser_class
 
 class _Parser(_parser_class):  # type: ignore[misc]
     FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
+    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+        name: how for name, how in _parser_class.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
+    }  # ANY(x) is an aggregate like every other
     FUNCTION_PARSERS = {  # noqa: RUF012
         name: how for name, how in _parser_class.FUNCTION_PARSERS.items() if name in _OWN_GRAMMAR
     }
@@ -143,7 +146,7 @@ def span_of(tree: exp.Expression) -> tuple[int, int]:
 
 def begin_of(tree: exp.Expression) -> int:
     """Where it begins, as far as its parts tell."""
-    told = [_told(it, "begin", "start") for it in tree.walk()]
+    told = [_told(it, "begin", "start") for it in walk(tree)]
     return min((at for at in told if at is not None), default=0)
 
 
@@ -151,10 +154,15 @@ def end_of(tree: exp.Expression) -> int:
     """Where it ends, as far as its parts tell."""
     told = [
         it.meta["finish"] if "finish" in it.meta else it.meta["end"] + 1
-        for it in tree.walk()
+        for it in walk(tree)
         if it.meta.get("finish") is not None or it.meta.get("end") is not None
     ]
     return max(told, default=0)
+
+
+def walk(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """The tree and all its parts."""
+    return (it for it in tree.walk() if isinstance(it, exp.Expression))
 
 
 def _told(tree: exp.Expression, *names: str) -> int | None:

@@ -9,10 +9,10 @@ from penstock.sql.bind.calls import Argument, argument_of, is_call
 from penstock.sql.bind.items import Item
 from penstock.sql.bind.refusals import NOT_YET, check_expression, refuse_clauses
 from penstock.sql.bind.scope import Environment, Scope
-from penstock.sql.columns import exchanges
+from penstock.sql.columns import columns_of, exchanges
 from penstock.sql.expression import enclosed, flat, plain_column, same_words
 from penstock.sql.names import Names, folded, quoted
-from penstock.sql.tree import begin_of, span_of
+from penstock.sql.tree import begin_of, span_of, walk
 
 __all__ = ["Grouping", "is_grouped"]
 
@@ -25,7 +25,7 @@ def is_grouped(select: exp.Select, items: list[Item]) -> bool:
 
 
 def _has_call(tree: exp.Expression) -> bool:
-    return any(is_call(it) for it in tree.walk())
+    return any(is_call(it) for it in walk(tree))
 
 
 class Grouping:
@@ -175,8 +175,6 @@ class Grouping:
 
     def _is_known(self, tree: exp.Expression) -> bool:
         """Whether all it reads are columns of FROM; else it cannot be what is grouped by."""
-        from penstock.sql.columns import columns_of
-
         return all(it.table or self._scope.has(it.name) for it in columns_of(tree))
 
     def _call(self, tree: exp.Expression) -> str:

@@ -62,16 +62,7 @@ def _with(tree: exp.Expression, env: Environment) -> Environment:
         seen.add(folded(cte.alias))
         bound = bind_query(cte.this, replace(env, ctes=dict(ctes)))
         names = [it.name for it in cte.args["alias"].args.get("columns") or []]
-        if names and len(names) != len(bound.fields):
-            raise env.text.bad(
-                f"{cte.alias!r} has {len(bound.fields)} columns, and {len(names)} names are given",
-                begin_of(cte),
-                "Give as many names as there are columns.",
-            )
-        if names:
-            fields = tuple(Field(new, it.inner) for new, it in zip(names, bound.fields, strict=True))
-            bound = Bound(bound.node, fields)
-        ctes[folded(cte.alias)] = bound
+        ctes[folded(cte.alias)] = bound.named(names, cte.alias, env.text, begin_of(cte))
     return replace(env, ctes=ctes)
 
 

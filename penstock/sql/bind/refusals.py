@@ -17,7 +17,7 @@ from penstock.sql.functions import (
     WINDOW_ONLY,
 )
 from penstock.sql.text import SqlText
-from penstock.sql.tree import begin_of, span_of
+from penstock.sql.tree import begin_of, span_of, walk
 
 __all__ = ["NOT_YET", "check_expression", "refuse_clauses"]
 
@@ -55,7 +55,7 @@ def refuse_clauses(text: SqlText, tree: exp.Expression, known: Collection[str]) 
 
 def check_expression(text: SqlText, tree: exp.Expression, aggregates: bool = False) -> None:
     """Refuse what an expression of a view must not contain."""
-    for part in tree.walk():
+    for part in walk(tree):
         told = _refused(part, aggregates)
         if told is not None:
             raise text.unsupported(told[0], _place(part), told[1])

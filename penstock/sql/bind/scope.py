@@ -34,6 +34,19 @@ class Bound:
     node: Node
     fields: tuple[Field, ...]
 
+    def named(self, names: list[str], alias: str, text: SqlText, at: int) -> Bound:
+        """With other names for its columns, if there are any."""
+        if not names:
+            return self
+        if len(names) != len(self.fields):
+            raise text.bad(
+                f"{alias!r} has {len(self.fields)} columns, and {len(names)} names are given",
+                at,
+                "Give as many names as there are columns.",
+            )
+        fields = (Field(new, it.inner) for new, it in zip(names, self.fields, strict=True))
+        return Bound(self.node, tuple(fields))
+
 
 @dataclass(frozen=True)
 class Environment:

@@ -104,15 +104,7 @@ def _renamed(tree: exp.Expression, bound: Bound, env: Environment) -> Bound:
     """`AS t (a, b)` names the columns anew."""
     alias = tree.args.get("alias")
     names = [it.name for it in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
-    if not names:
-        return bound
-    if len(names) != len(bound.fields):
-        raise env.text.bad(
-            f"{alias.name!r} has {len(bound.fields)} columns, and {len(names)} names are given",
-            begin_of(tree),
-            "Give as many names as there are columns.",
-        )
-    return Bound(bound.node, tuple(Field(new, it.inner) for new, it in zip(names, bound.fields, strict=True)))
+    return bound.named(names, str(tree.alias), env.text, begin_of(tree))
 
 
 def _bind_join(

@@ -31,11 +31,15 @@ def merge_selects(root: Node, facts: Facts) -> Node:
     def rewrite(node: Node, shared: Shared) -> Node:
         if not isinstance(node, Select) or not isinstance(node.input, Select):
             return node
-        if facts.is_leaf(node.input) or shared(node.input):
+        if facts.is_leaf(node.input) or (shared(node.input) and not _is_cheap(node.input)):
             return node
         return _merged(node, node.input) or node
 
     return bottom_up(root, facts, rewrite)
+
+
+def _is_cheap(node: Select) -> bool:
+    return node.where is None and all(is_cheap(it.sql) for it in node.columns)
 
 
 def _merged(upper: Select, lower: Select) -> Select | None:

@@ -31,7 +31,8 @@ def narrow(root: Node, facts: Facts) -> Node:
         below = facts.below(node)
         inputs = [made[it] for it in below]
         if isinstance(node, Join):
-            inputs = [_only(it, needed[old], facts) for old, it in zip(below, inputs, strict=True)]
+            wanted = _read_of(node, needed[node], facts)
+            inputs = [_only(it, names, facts) for it, (_, names) in zip(inputs, wanted, strict=False)]
         made[node] = _narrowed(over(node, inputs), needed[node]) if below else node
     return made[root]
 

@@ -59,8 +59,8 @@ class _Pusher:
             case Union():
                 return self._union(node, conditions)
             case _:
-                below = [self.into(it, []) for it in self._facts.below(node)]
-                return filtered(over(node, below), conditions, self._facts)
+                inputs = [self.into(it, []) for it in self._facts.below(node)]
+                return filtered(over(node, inputs), conditions, self._facts)
 
     def _select(self, node: Select, conditions: list[str]) -> Node:
         texts = {it.name: it.sql for it in node.columns}
