@@ -1,7 +1,7 @@
 """Spark SQL text → statements, and queries → incremental plans.
 
-sqlglot reads the text; it is imported nowhere else. What a query computes goes into the plan in the user's own words:
-only columns' names are exchanged, so an expression means in a view just what it means in Spark.
+sqlglot reads the text; it is imported nowhere else. What a query computes goes into the plan in the user's
+own words: only columns' names are exchanged, so an expression means in a view just what it means in Spark.
 """
 
 from penstock.sql.catalog import Catalog, Relation

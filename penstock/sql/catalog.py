@@ -17,9 +17,9 @@ __all__ = ["Catalog", "Relation"]
 class Relation:
     """A table or a view as a plan reads it.
 
-    ``node`` is `Keyed(Scan(log, table), key)` for a table with a key, `Scan(log, table)` for one without, the view's own plan for a
-    view of the same pipeline, and `Scan(log, view)` for one of another. ``schema`` has its columns, without
-    those of a change.
+    ``node`` is `Keyed(Scan(log, table), key)` for a table with a key, `Scan(log, table)` for one without, the
+    view's own plan for a view of the same pipeline, and `Scan(log, view)` for one of another. ``schema`` has
+    its columns, without those of a change.
     """
 
     node: Node

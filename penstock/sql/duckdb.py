@@ -1,7 +1,7 @@
 """Spark SQL → DuckDB's, for what is asked of contents now: queries, and the conditions of UPDATE and DELETE.
 
-Here sqlglot does translate: the answer is read once and kept nowhere. Where the two engines differ by nature is told
-in docs/sql.md; views are never computed this way.
+Here sqlglot does translate: the answer is read once and kept nowhere. Where the two engines differ by nature
+is told in docs/sql.md; views are never computed this way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from penstock.sql.names import folded
-from penstock.sql.text import SPARK, SqlText
+from penstock.sql.text import SqlText
 from penstock.sql.tree import begin_of, parsed
 
 __all__ = ["references", "to_duckdb", "to_duckdb_expression"]
@@ -31,8 +31,8 @@ class _Parser(_spark_parser):  # type: ignore[misc]
 def to_duckdb(query: str) -> str:
     """A query of Spark SQL as DuckDB runs it.
 
-    >>> to_duckdb("SELECT `customer`, count_if(amount <=> 0) AS free FROM orders WHERE id DIV 10 = 3 GROUP BY 1")
-    'SELECT "customer", COUNT_IF(amount IS NOT DISTINCT FROM 0) AS free FROM orders WHERE id // 10 = 3 GROUP BY 1'
+    >>> to_duckdb("SELECT `customer`, id DIV 10 AS ten FROM orders WHERE amount <=> 0")
+    'SELECT "customer", id // 10 AS ten FROM orders WHERE amount IS NOT DISTINCT FROM 0'
     """
     text = SqlText(query)
     return _translated(text, parsed(text, _Parser, _Parser._parse_statement))
@@ -49,10 +49,10 @@ def to_duckdb_expression(expression: str) -> str:
 
 
 def references(query: str) -> frozenset[str]:
-    """The tables and views that a query reads, as it names them; its own common table expressions are not among them.
+    """The tables and views that a query reads, as it names them, without its own common table expressions.
 
-    >>> sorted(references("WITH o AS (SELECT * FROM orders) SELECT * FROM o JOIN customers c ON o.customer = c.id"))
-    ['customers', 'orders']
+    >>> sorted(references("WITH o AS (SELECT * FROM orders) SELECT * FROM o JOIN Customers USING (id)"))
+    ['Customers', 'orders']
     """
     text = SqlText(query)
     return frozenset(_tables(text, parsed(text, _Parser, _Parser._parse_statement), frozenset()))

@@ -29,8 +29,8 @@ __all__ = ["Facts"]
 class Facts:
     """The columns and types of the nodes above given leaves.
 
-    A leaf is opaque: a table, or another view's plan, whose state is shared only as long as nobody rewrites it.
-    The engine is asked for types only where an expression is more than a column, and once for each `Select`.
+    A leaf is opaque: a table, or another view's plan, whose state is shared only as long as nobody rewrites
+    it. The engine is asked for types only where an expression is more than a column.
     """
 
     def __init__(self, leaves: Mapping[Node, pa.Schema], types: SelectTypes) -> None:

@@ -27,10 +27,41 @@ def quoted(name: str) -> str:
 
 
 _WORDS = frozenset(SPARK.tokenizer_class.KEYWORDS) | frozenset(
-    "NULL TRUE FALSE CASE WHEN THEN ELSE END AND OR NOT CAST TRY_CAST EXTRACT INTERVAL DATE TIMESTAMP IN IS LIKE"
-    " RLIKE BETWEEN DISTINCT EXISTS ANY SOME ALL STRUCT ARRAY MAP USER CURRENT_USER SESSION_USER TRIM POSITION"
-    " SUBSTRING OVERLAY".split()
+    (
+        *(
+            "NULL",
+            "TRUE",
+            "FALSE",
+            "CASE",
+            "WHEN",
+            "THEN",
+            "ELSE",
+            "END",
+            "AND",
+            "OR",
+            "NOT",
+            "IN",
+            "IS",
+            "LIKE",
+        ),
+        *(
+            "RLIKE",
+            "BETWEEN",
+            "DISTINCT",
+            "EXISTS",
+            "ANY",
+            "SOME",
+            "ALL",
+            "CAST",
+            "TRY_CAST",
+            "EXTRACT",
+            "TRIM",
+        ),
+        *("POSITION", "SUBSTRING", "OVERLAY", "INTERVAL", "DATE", "TIMESTAMP", "STRUCT", "ARRAY", "MAP"),
+        *("USER", "CURRENT_USER", "SESSION_USER"),
+    )
 )
+"""Words that sqlglot or Spark might not take for a column's name."""
 
 
 class Names:

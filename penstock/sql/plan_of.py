@@ -19,7 +19,10 @@ __all__ = ["ViewPlan", "plan_of"]
 
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
-    """A view's plan: its root has just the view's columns, in their order. ``reads``: tables and views by name."""
+    """A view's plan. Its root has just the view's columns, in their order.
+
+    ``reads``: the tables and views of its query, as it names them.
+    """
 
     node: Node
     columns: tuple[str, ...]

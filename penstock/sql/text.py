@@ -1,6 +1,6 @@
 """A text of SQL with its tokens: places for errors, and pieces of it word for word.
 
-Expressions go into a plan as the user wrote them, with only the columns' names exchanged. Nothing is generated
+Expressions go into a plan as the user wrote them, with only the columns' names exchanged. Nothing is made
 from a tree, so nothing changes its meaning on the way to Spark.
 """
 

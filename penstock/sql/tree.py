@@ -1,7 +1,7 @@
 """Spark SQL → sqlglot's tree, in which every expression knows where it stands in the text.
 
-sqlglot tells us the structure (what is a column, what an aggregate, where AND parts a condition); the words stay the
-user's. So all functions but those with a grammar of their own are read as just names with arguments.
+sqlglot tells the structure (what is a column, what an aggregate, where AND parts a condition); the words stay
+the user's. So all functions but those with a grammar of their own are read as just names with arguments.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def expression_tree(text: SqlText, begin: int = 0, end: int | None = None) -> ex
 def parsed(
     text: SqlText, parser: Any, how: Callable[[Any], Any], begin: int = 0, end: int | None = None
 ) -> exp.Expression:
-    """What one of sqlglot's parsers makes of that piece; every way in which it can stumble is an error of ours."""
+    """What one of sqlglot's parsers makes of that piece; however it stumbles, the error is ours."""
     end = len(text.sql) if end is None else end
     tokens = text.between(begin, end)
     if not tokens:

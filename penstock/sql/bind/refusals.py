@@ -64,7 +64,7 @@ def check_expression(text: SqlText, tree: exp.Expression, aggregates: bool = Fal
             raise text.bad(
                 f"the aggregate {name}() stands where rows are looked at one by one",
                 _place(part),
-                "Put a condition on aggregates into HAVING, and aggregates of aggregates into a derived table.",
+                "Conditions on aggregates go into HAVING, aggregates of aggregates over a derived table.",
             )
 
 

@@ -11,7 +11,7 @@ __all__ = ["drop_plain_selects"]
 
 
 def drop_plain_selects(root: Node, facts: Facts) -> Node:
-    """Drops those with just their input's columns, and those that only leave columns out below an `Aggregate`.
+    """Drops those with just their input's columns, and below an `Aggregate` those that only leave some out.
 
     So an aggregate stands right upon its table, as it does in every other view of that table.
 

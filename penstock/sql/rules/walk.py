@@ -30,7 +30,7 @@ def over(node: Node, inputs: Sequence[Node]) -> Node:
 
 
 def bottom_up(root: Node, facts: Facts, rewrite: Callable[[Node, Shared], Node]) -> Node:
-    """Rewrites every node above the leaves, inputs first; what two others read is rewritten once, for both."""
+    """Rewrites every node above the leaves, inputs first; what two others read is made once, for both."""
     parents = facts.parents(root)
     made: dict[Node, Node] = {}
     shared: set[Node] = set()

@@ -1,7 +1,7 @@
 """Statements: what each says, as a value, and how it is read.
 
-`kinds` has the values; `reader` walks the words of a text; each other file reads one family of statements; `parse` puts
-them together.
+`kinds` has the values; `reader` walks the words of a text; each other file reads one family of statements;
+`parse` puts them together.
 """
 
 from penstock.sql.statements.kinds import (

@@ -39,7 +39,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE MATERIALIZED VIEW. ``columns``: names that stand after the view's, which the query's columns take."""
+    """CREATE MATERIALIZED VIEW. ``columns``: names after the view's, which the query's columns take."""
 
     name: str
     query: str

@@ -122,7 +122,7 @@ class Reader:
 
 
 def _words(text: SqlText, begin: int, end: int) -> list[Word]:
-    """Tokens that sqlglot makes of two words (PRIMARY KEY) come apart, and what it makes of one word (1L) is one."""
+    """Tokens of two words (PRIMARY KEY) come apart, and several tokens made of one word (1L) are one."""
     found: list[Word] = []
     last = -1
     for token in text.between(begin, end):
