@@ -1,7 +1,8 @@
 """State as sums of immutable sorted runs, cut by ranges of the key's hash.
 
-A `Layout` says what rows look like. A `Spine` is the sum of `Slice`s of run files; `ShardState` is what one step
-sees of its spines and what it leaves: an `Edit` for each, which `edited` applies to the list in a manifest.
+A `Layout` says what rows look like. A `Spine` is the sum of `Slice`s of run files; `ShardState` is what one
+step sees of its spines and what it leaves: an `Edit` for each, which `edited` applies to the list in a
+manifest.
 """
 
 from penstock.spine.arrange import arrange

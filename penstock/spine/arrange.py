@@ -72,7 +72,8 @@ def _arranged(layout: Layout, columns: list[pa.Array], is_canonical: bool = Fals
 
 
 def sorting(hashes: UInt64s) -> Int64s | None:
-    """The positions of the hashes, the lowest first, equal ones in their order; None where they lie so already.
+    """The positions of the hashes, the lowest first, equal ones in their order; None where they lie so
+    already.
 
     The top bits of each hash and its position are packed in one number, and numbers are sorted: several times
     faster than sorting positions. Hashes that differ in low bits only are put right afterwards.

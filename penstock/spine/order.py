@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from penstock.changes import rows
 from penstock.errors import InvalidArgument
 
-__all__ = ["comparable", "has_order", "sorting_of"]
+__all__ = ["before", "comparable", "has_order", "ranks", "sorting_of"]
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 _SIGN = -(1 << 63)
 _GREATEST = (1 << 63) - 1
 
@@ -54,6 +55,50 @@ def sorting_of(values: pa.Array) -> Int64s:
     if len(words) == 1:
         return np.argsort(words[0], kind="stable")
     return np.lexsort((words[1], words[0]))
+
+
+def ranks(values: pa.Array) -> Int64s:
+    """Integers that compare among themselves as the values do. Refuses NULL nowhere: what is NULL has any.
+
+    >>> ranks(pa.array(["b", "a", "b"])).tolist()
+    [1, 0, 1]
+    """
+    if not _is_bytes(values.type):
+        words = _words(values)
+        if len(words) == 1:
+            return words[0]
+        order = np.lexsort((words[1], words[0]))
+        differ = np.zeros(len(order), np.bool_)
+        for word in words:
+            differ[1:] |= word[order[1:]] != word[order[:-1]]
+    else:
+        order = pc.sort_indices(values).to_numpy().astype(np.int64)
+        sorted_values = values.take(pa.array(order))
+        differ = np.zeros(len(order), np.bool_)
+        differ[1:] = _true(
+            pc.not_equal(sorted_values.slice(1), sorted_values.slice(0, max(len(order) - 1, 0)))
+        )
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(differ)
+    return found
+
+
+def before(left: pa.Array, right: pa.Array) -> Bools:
+    """Pair by pair, whether the value on the left is less. No value is NULL.
+
+    >>> before(pa.array([1.0, float("nan"), 1.0]), pa.array([float("nan"), 1.0, 1.0])).tolist()
+    [True, False, False]
+    """
+    if _is_bytes(left.type):
+        return _true(pc.less(left, right))
+    a, b = _words(left), _words(right)
+    less: Bools = a[0] < b[0]
+    return less if len(a) == 1 else less | ((a[0] == b[0]) & (a[1] < b[1]))
+
+
+def _true(mask: pa.Array) -> Bools:
+    filled: Bools = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
+    return filled
 
 
 def comparable(value: Any) -> Any:

@@ -9,8 +9,8 @@
     layout    JSON
     tail      64 bytes
 
-The tail's checksum covers the tail; the tail holds one of fences, checks and layout; the checks cover all the rest.
-So a file is trusted block by block, as rows are touched, and opening it reads a thousandth of it.
+The tail's checksum covers the tail; the tail holds one of fences, checks and layout; the checks cover all
+the rest. So a file is trusted block by block, as rows are touched, and opening it reads a thousandth of it.
 """
 
 from __future__ import annotations

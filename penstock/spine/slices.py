@@ -101,9 +101,9 @@ class Edit:
 def edited(slices: Sequence[Slice], edits: Iterable[Edit]) -> tuple[Slice, ...]:
     """The slices after the edits: entries are cut and split where a range of theirs was dropped.
 
-    Law: what a file has afterwards is what it had, with what was added, without what was dropped. So the edits of
-    several shards give the same in any order; the result is sorted, and ranges of one file that meet are one.
-    Refuses to drop what is not there and to add what is there already.
+    Law: what a file has afterwards is what it had, with what was added, without what was dropped. So the
+    edits of several shards give the same in any order; the result is sorted, and ranges of one file that
+    meet are one. Refuses to drop what is not there and to add what is there already.
 
     >>> whole = Slice("a", 100, 4000)
     >>> merged = Edit((Slice("b", 9, 400, 0, 2**63),), (whole.cut(0, 2**63),))

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.changes.hashing import unsigned
-from penstock.changes.rows import canonical
-from penstock.errors import InvalidArgument, SchemaMismatch
-from penstock.spine.arrange import arrange, arrange_pieces
-from penstock.spine.consolidate import same_as
-from penstock.spine.layout import END, HASH, WEIGHT, Int64s, Layout, UInt64s, int64s
+from penstock.errors import InvalidArgument
+from penstock.spine.arrange import arrange
+from penstock.spine.extremes import extremes_of
+from penstock.spine.layout import END, Int64s, Layout
+from penstock.spine.matches import matches_of
+from penstock.spine.pieces import pieces_of
 from penstock.spine.run import Run
 from penstock.spine.runs import Runs
 from penstock.spine.slices import Slice
+from penstock.spine.sums import sums_of
 
 __all__ = ["Spine"]
 
 
 class Spine:
-    """The sum of runs, in the range of hashes [begin, end). A value: `plus` gives another one."""
+    """The sum of runs, in the hashes [begin, end).
+
+    Law: its content is a function from rows to numbers other than 0: a sum of rows' weights, or of keys'
+    columns, over all runs. Reading never changes anything; `plus` gives another spine.
+    Cost: a look-up takes one search per key and run, and touches the rows that it finds.
+
+    >>> import pyarrow as pa
+    >>> layout = Layout(pa.schema([("k", pa.string()), ("n", pa.int64())]), ("k",), "sums")
+    >>> spine = Spine.empty(layout).plus(pa.record_batch({"_hash": [7, 9], "k": ["a", "b"], "n": [1, 2]}))
+    >>> spine = spine.plus(pa.record_batch({"_hash": [9], "k": ["b"], "n": [-2]}))
+    >>> [batch.to_pylist() for batch in spine.scan()], spine.rows
+    ([[{'_hash': 7, 'k': 'a', 'n': 1}]], 3)
+    """
 
     def __init__(self, layout: Layout, runs: Sequence[Run], begin: int = 0, end: int = END) -> None:
         self.layout = layout
@@ -32,11 +44,13 @@ class Spine:
     def open(
         cls, layout: Layout, slices: Sequence[Slice], runs: Runs, begin: int = 0, end: int = END
     ) -> Spine:
+        """The slices, as far as they lie in the range."""
         cut = [part for it in slices if (part := it.cut(begin, end)) is not None]
-        return cls(layout, [runs.open(it.file, layout).cut(it.begin, it.end) for it in cut], begin, end)
+        return cls(layout, [Run(runs.open(it.file, layout), it.begin, it.end) for it in cut], begin, end)
 
     @classmethod
     def empty(cls, layout: Layout) -> Spine:
+        """Nothing at all."""
         return cls(layout, ())
 
     @property
@@ -45,103 +59,49 @@ class Spine:
         return sum(run.rows for run in self._runs)
 
     def plus(self, batch: pa.RecordBatch) -> Spine:
-        """With more rows, kept in memory."""
-        return Spine(self.layout, [*self._runs, Run(arrange(self.layout, batch))], self.begin, self.end)
+        """With more rows, kept in memory: ``_hash``, the layout's columns and, for a bag, ``_weight``, in
+        any order."""
+        run = Run.in_memory(self.layout, arrange(self.layout, batch)).cut(self.begin, self.end)
+        return Spine(self.layout, [*self._runs, run], self.begin, self.end)
 
     def sums(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """The summed columns of each key; zeros where there is none."""
-        needles = _Needles(self.layout, keys)
-        totals = {name: np.zeros(keys.num_rows, np.int64) for name in self.layout.summed}
-        for run in self._runs:
-            for which, rows in needles.pairs(run, 1 << 20):
-                for name, values in zip(totals, run.take(list(totals), rows), strict=True):
-                    np.add.at(totals[name], which, values.to_numpy())
-        return pa.record_batch(totals)
+        """The summed columns, row i for row i of ``keys`` (``_hash`` and the key columns); zeros where
+        there is none."""
+        if self.layout.is_bag:
+            raise InvalidArgument(
+                "it is a bag", subject="sums", hint="Read the rows of a bag with matches()."
+            )
+        return sums_of(self.layout, self._runs, keys)
 
     def matches(
         self, keys: pa.RecordBatch, batch_rows: int = 65536
     ) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
-        """For every stored row whose key is that of row i of ``keys``: i, and the row."""
-        needles = _Needles(self.layout, keys)
-        for run in self._runs:
-            for which, rows in needles.pairs(run, batch_rows):
-                columns = run.take(self.layout.stored.names, rows)
-                yield which, pa.RecordBatch.from_arrays(columns, schema=self.layout.stored)
+        """For every stored row whose key is that of row i of ``keys``: i, and the row, in batches of
+        bounded size.
+
+        Not added up over runs: a row may come several times, its weights are to be summed. NULL matches NULL.
+        """
+        return matches_of(self.layout, self._runs, keys, batch_rows)
 
     def extremes(self, keys: pa.RecordBatch, bounds: pa.Array | None, greatest: bool) -> pa.Array:
-        """The least (greatest) live value of the order column for each key, NULL where there is none."""
-        order = self.layout.order
-        if order is None:
-            raise InvalidArgument("the bag has no order", subject="extremes", hint="Give its layout one.")
-        kind = self.layout.schema.field(order).type
-        values: list[pa.Array] = [pa.array([], kind)]
-        which, weights = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for some, batch in self.matches(keys):
-            which.append(some)
-            values.append(batch.column(order))
-            weights.append(batch.column(WEIGHT).to_numpy())
-        table = pa.table(
-            {
-                "_hash": np.concatenate(which),
-                "key": np.concatenate(which),
-                "value": pa.concat_arrays(values),
-                WEIGHT: np.concatenate(weights),
-            }
-        ).combine_chunks()
-        bag = Layout(pa.schema([("key", pa.int64()), ("value", kind)]), ("key",), "bag", "value")
-        stored = (
-            arrange(bag, table.to_batches()[0] if len(table) else bag.stored.empty_table().to_batches()[0])
-            if len(table)
-            else None
-        )
-        out = np.full(keys.num_rows, -1, np.int64)
-        if stored is None:
-            return pa.nulls(keys.num_rows, kind)
-        alive = np.flatnonzero(stored.column(WEIGHT).to_numpy() > 0)
-        found = stored.column("key").to_numpy()[alive]
-        if greatest:
-            out[found] = alive
-        else:
-            out[found[::-1]] = alive[::-1]
-        return stored.column("value").take(pa.array(out, mask=out < 0))
+        """The least (greatest) live value of the order column, row i for row i of ``keys``; NULL where
+        there is none.
+
+        ``bounds[i]``, where not NULL, is a value that nothing alive is less (greater) than: reading starts
+        there, and what lies before it is never looked at, so that a dead prefix costs nothing.
+        """
+        return extremes_of(self.layout, self._runs, keys, bounds, greatest)
 
     def scan(self, batch_rows: int = 65536) -> Iterator[pa.RecordBatch]:
-        """The consolidated content, in hash order."""
-        if not self._runs:
-            return
-        whole = arrange_pieces(self.layout, [run.slice(run.first, run.last) for run in self._runs])
-        for start in range(0, whole.num_rows, batch_rows):
-            yield whole.slice(start, batch_rows)
+        """The content, equal rows added up, in hash order, in the stored form, in batches of bounded size."""
+        _check(batch_rows)
+        for piece in pieces_of(self.layout, self._runs):
+            for start in range(0, piece.num_rows, batch_rows):
+                yield piece.slice(start, batch_rows)
 
 
-class _Needles:
-    def __init__(self, layout: Layout, keys: pa.RecordBatch) -> None:
-        for name in (HASH, *layout.key):
-            if (
-                keys.schema.get_field_index(name) < 0
-                or keys.column(name).type != layout.stored.field(name).type
-            ):
-                raise SchemaMismatch(
-                    f"there is no one column {name} {layout.stored.field(name).type}",
-                    subject="keys",
-                    hint="Give _hash and the key columns of the layout.",
-                )
-        self._names = layout.key
-        hashes = unsigned(int64s(keys.column(HASH), HASH))
-        self._order = np.argsort(hashes, kind="stable")
-        self._hashes: UInt64s = hashes[self._order]
-        self._columns = [canonical(keys.column(name)) for name in layout.key]
-
-    def pairs(self, run: Run, most: int) -> Iterator[tuple[Int64s, Int64s]]:
-        """(needle, row) where the keys are equal, so many at a time at most."""
-        starts, stops = run.find(self._hashes)
-        counts = stops - starts
-        ends = np.cumsum(counts)
-        for begin in range(0, int(ends[-1]) if len(ends) else 0, most):
-            place = np.arange(begin, min(begin + most, int(ends[-1])))
-            needle = np.searchsorted(ends, place, side="right")
-            rows = place - (ends - counts)[needle] + starts[needle]
-            which = self._order[needle]
-            same = same_as(self._columns, which, run.take(self._names, rows), np.arange(len(rows)))
-            if same.any():
-                yield which[same], rows[same]
+def _check(batch_rows: int) -> None:
+    if batch_rows < 1:
+        raise InvalidArgument(
+            f"batches of {batch_rows} rows are none", subject="batch_rows", hint="Give 1 or more."
+        )

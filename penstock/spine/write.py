@@ -21,11 +21,17 @@ __all__ = ["write_run"]
 
 
 def write_run(
-    store: Store, name: str, layout: Layout, rows: pa.RecordBatch | Sequence[pa.RecordBatch]
+    store: Store,
+    name: str,
+    layout: Layout,
+    rows: pa.RecordBatch | Sequence[pa.RecordBatch],
+    *,
+    group: str = "",
 ) -> Slice:
     """A new run file of rows in the stored form (`arrange` makes it), given whole or in pieces in hash order.
 
-    Whoever dies before this returns leaves no file of this name, or the whole one.
+    Whoever dies before this returns leaves no file of this name, or the whole one. Files of one ``group`` lie
+    side by side: together they are one sorted run.
     """
     batch = _joined(layout, [rows] if isinstance(rows, pa.RecordBatch) else rows)
     layout.check_stored(batch, name)
@@ -35,7 +41,7 @@ def write_run(
             "rows of a run are sorted by hash, and there is one at least", subject=name, hint="Arrange them."
         )
     with store.writer(name) as writer:
-        size = _write(writer, layout, batch, hashes)
+        size = _write(writer, layout, batch, hashes, group or name)
         if not writer.commit():
             raise AlreadyExists(
                 "there is a file of this name already, and run files never change",
@@ -51,7 +57,7 @@ def _joined(layout: Layout, pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(pieces) if pieces else layout.stored.empty_table().to_batches()[0]
 
 
-def _write(writer: Writer, layout: Layout, batch: pa.RecordBatch, hashes: UInt64s) -> int:
+def _write(writer: Writer, layout: Layout, batch: pa.RecordBatch, hashes: UInt64s, group: str) -> int:
     summing = _Summing(writer)
     with pa.ipc.new_stream(summing, batch.schema) as stream:
         stream.write_batch(batch)
@@ -59,7 +65,7 @@ def _write(writer: Writer, layout: Layout, batch: pa.RecordBatch, hashes: UInt64
     stream_bytes = writer.tell()
     fences = hashes[::FENCE].tobytes()
     checks = np.array(summing.checks(), np.uint32).tobytes()
-    told = orjson.dumps(layout.to_json())
+    told = orjson.dumps({"layout": layout.to_json(), "group": group})
     crc = crc32c(fences)
     for more in (checks, told):
         crc = google_crc32c.extend(crc, more)
