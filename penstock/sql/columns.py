@@ -81,13 +81,29 @@ def exchanges(
         return
     names = function_name(tree) == "struct"
     for child in _read_by(tree):
-        column = _naming(child) if names else None
-        if column is None or (instead is not None and instead(child) is not None):
+        column = bare(child) if names else None
+        if column is None:
             yield from exchanges(child, found, instead)
-            continue
-        _, _, new = _exchange(column, found)
-        kept = quoted(column.name)
-        yield *span_of(child), new if new == kept else f"{new} AS {kept}"
+        else:
+            yield _named(child, column, found, instead)
+
+
+def _named(
+    child: exp.Expression,
+    column: exp.Column,
+    found: Found,
+    instead: Callable[[exp.Expression], str | None] | None,
+) -> Exchange:
+    """`struct(a)` has a field `a`, which must stay its name whatever the column is called by then."""
+    begin, end = span_of(child)
+    kept = quoted(column.name)
+    new = None if instead is None else instead(column)
+    if new is None:
+        new, used = found(column)
+        rest = [quoted(it.name) for it in parts_of(column)[used:]]
+        if rest:  # a field of a struct: its name stays anyway
+            return begin, end, ".".join((new, *rest))
+    return begin, end, new if new == kept else f"{new} AS {kept}"
 
 
 def _exchange(column: exp.Expression, found: Found) -> Exchange:
@@ -95,9 +111,3 @@ def _exchange(column: exp.Expression, found: Found) -> Exchange:
     new, used = found(column)
     parts = parts_of(column)
     return parts[0].meta["start"], parts[used - 1].meta["end"] + 1, new
-
-
-def _naming(tree: exp.Expression) -> exp.Column | None:
-    """`struct(a)` has a field `a`, which must stay its name whatever the column is called by then."""
-    column = bare(tree)
-    return column if column is not None and len(parts_of(column)) == 1 else None

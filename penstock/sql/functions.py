@@ -48,6 +48,7 @@ OTHER_AGGREGATES = _names(
     kll_merge_agg_double kll_merge_agg_float tuple_sketch_agg_double tuple_sketch_agg_integer
     tuple_union_agg_double tuple_union_agg_integer tuple_intersection_agg_double
     tuple_intersection_agg_integer measure vector_avg vector_sum
+    bloom_filter_agg collect_top_k collect_union
     """
 )
 
@@ -62,7 +63,7 @@ NOT_REPEATABLE = _names(
 PINNED = _names(
     """
     current_timestamp now current_date curdate current_time localtimestamp unix_timestamp current_timezone
-    current_user user session_user current_catalog current_database current_schema
+    current_user user session_user current_catalog current_database current_schema current_path localtime
     """
 )
 """They tell of the moment or the session, not of the rows. (`unix_timestamp` only without arguments.)"""
@@ -76,4 +77,6 @@ GENERATORS = _names(
 
 TIME_WINDOWS = frozenset(("window", "window_time", "session_window"))
 
-WINDOW_ONLY = _names("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value")
+WINDOW_ONLY = _names(
+    "row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value counter_diff"
+)

@@ -13,7 +13,7 @@ from penstock.plan import Function
 from penstock.sql.bind.refusals import NOT_YET, check_expression
 from penstock.sql.bind.scope import Scope
 from penstock.sql.columns import function_name
-from penstock.sql.expression import enclosed
+from penstock.sql.expression import conjoined, enclosed
 from penstock.sql.functions import AGGREGATES
 from penstock.sql.text import SqlText
 from penstock.sql.tree import span_of
@@ -100,5 +100,4 @@ def _row_text(tree: exp.Expression, text: SqlText, scope: Scope) -> str:
 
 
 def _when(conditions: list[str], then: str) -> str:
-    condition = " AND ".join(enclosed(it) if len(conditions) > 1 else it for it in conditions)
-    return f"CASE WHEN {condition} THEN {then} END"
+    return f"CASE WHEN {conjoined(conditions)} THEN {then} END"
