@@ -10,6 +10,8 @@ Beside it stand two smaller things. `CdcBuffer` is the ring alone: the newest ev
 gives each row of a file that grows (`WatchedFile`) to whoever subscribed, once, as soon as it is complete; a
 framing (`FixedRows`, `LogFrames`) says where rows end.
 
+`Content` is what the changes of a collection leave: its rows as of an LSN, moved forward as the log grows.
+
 The files are described in docs/FORMAT.md.
 """
 
@@ -19,6 +21,7 @@ from penstock.log.cdc_buffer import CdcBuffer
 from penstock.log.cdc_events import CdcEvent, CdcStats, KvWatchEvent
 from penstock.log.cdc_transaction import CdcTransaction
 from penstock.log.changes import Changes, Polled
+from penstock.log.content import Content
 from penstock.log.follower import Follower
 from penstock.log.framing import FixedRows, Framing, Items, Position
 from penstock.log.interface import ReadableLog
@@ -50,6 +53,7 @@ __all__ = [
     "CdcTransaction",
     "Changes",
     "Collection",
+    "Content",
     "EventBatch",
     "FixedRows",
     "Follower",

@@ -200,5 +200,7 @@ def _together(left: _Chunk, right: _Chunk) -> bool:
 
 
 def _exact_sum(counts: Counts) -> int:
+    if counts.dtype.itemsize < 8:
+        return int(counts.sum(dtype=np.int64))
     wide = counts.astype(np.int64)
     return int((wide >> 32).sum()) * 2**32 + int((wide & 0xFFFFFFFF).sum())
