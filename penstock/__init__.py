@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from penstock.changes import EventType as EventType
     from penstock.changes import Op as Op
     from penstock.changes import ZSet as ZSet
+    from penstock.database import Database as Database
+    from penstock.database import connect as connect
     from penstock.errors import PenstockError as PenstockError
 
 __version__ = "0.1.0.dev0"
@@ -26,13 +28,25 @@ __version__ = "0.1.0.dev0"
 _ROOMS = ("changes", "errors")
 _NAMES = {
     "ChangeEvent": "penstock.changes",
+    "Database": "penstock.database",
     "EventType": "penstock.changes",
     "Op": "penstock.changes",
     "PenstockError": "penstock.errors",
     "ZSet": "penstock.changes",
+    "connect": "penstock.database",
 }
 
-__all__ = ["ChangeEvent", "EventType", "Op", "PenstockError", "ZSet", "changes", "errors"]
+__all__ = [
+    "ChangeEvent",
+    "Database",
+    "EventType",
+    "Op",
+    "PenstockError",
+    "ZSet",
+    "changes",
+    "connect",
+    "errors",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,17 @@ import penstock
 from penstock import changes, log, store
 
 SURFACE = {
-    "penstock": ["ChangeEvent", "EventType", "Op", "PenstockError", "ZSet", "changes", "errors"],
+    "penstock": [
+        "ChangeEvent",
+        "Database",
+        "EventType",
+        "Op",
+        "PenstockError",
+        "ZSet",
+        "changes",
+        "connect",
+        "errors",
+    ],
 }
 NOT_AT_IMPORT = ["pyspark", "duckdb", "sqlglot", "pandas", "pyarrow", "numpy", "typer", "rich"]
 

@@ -300,11 +300,10 @@ class _Frames:
 
     def _nothing(self, schema: pa.Schema) -> DataFrame:
         """One row that says nothing, which steps leave out: it makes Spark start them."""
-        zero = {HASH: "42L", WEIGHT: "0L"}
-        columns = [
-            f"CAST({zero.get(it.name, '0L' if not it.nullable else 'NULL')} AS {sql_type(it.type)}) AS {quoted(it.name)}"
-            for it in schema
-        ]
+        columns = []
+        for it in (*(it for it in schema if it.name != HASH), schema.field(HASH)):  # as the others have it
+            value = {HASH: "42", WEIGHT: "0"}.get(it.name, "NULL" if it.nullable else "0")
+            columns.append(f"CAST({value} AS {sql_type(it.type)}) AS {quoted(it.name)}")
         return self.spark.range(1).selectExpr(*columns)
 
     def _hashed(self, frame: DataFrame, operator: Operator, name: str) -> DataFrame:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changes.hashing import unsigned
+from penstock.changes.names import WEIGHT
 from penstock.errors import PenstockError
 from penstock.operators import Operator, operator_of
 from penstock.plan import Aggregate, Distinct, Join, Keyed
@@ -147,7 +148,7 @@ def parted(wanted: Mapping[str, pa.Schema], batches: Batches) -> dict[str, list[
     inputs: dict[str, list[pa.RecordBatch]] = {name: [] for name in wanted}
     if len(wanted) == 1:
         ((name, schema),) = wanted.items()
-        inputs[name] = [fitted(batch, schema) for batch in batches if batch.num_rows]
+        inputs[name] = [real(fitted(batch, schema)) for batch in batches if batch.num_rows]
         return inputs
     for batch in batches:
         which, hashes = batch.column(INPUT).to_numpy(), batch.column("_hash")
@@ -157,8 +158,16 @@ def parted(wanted: Mapping[str, pa.Schema], batches: Batches) -> dict[str, list[
                 column, keep = batch.column(name), pa.array(mine)
                 rows = pa.RecordBatch.from_struct_array(column if mine.all() else column.filter(keep))
                 rows = rows.append_column("_hash", hashes if mine.all() else hashes.filter(keep))
-                inputs[name].append(fitted(rows, schema))
+                inputs[name].append(real(fitted(rows, schema)))
     return inputs
+
+
+def real(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without the row that only makes Spark start a task: its weight is 0."""
+    if WEIGHT not in batch.schema.names:
+        return batch
+    weights = batch.column(WEIGHT).to_numpy()
+    return batch if weights.all() else batch.filter(pa.array(weights != 0))
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -173,9 +182,9 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
-        if kind.unit == column.type.unit:
-            return column.view(kind)  # the same instants, told in another zone
+    times = pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type)
+    if times and kind.unit == column.type.unit:
+        return column.view(kind)  # the same instants, told in another zone
     return pc.cast(column, kind)
 
 

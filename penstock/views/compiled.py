@@ -86,7 +86,8 @@ def planned(
 
 def collections_of(catalog: Catalog) -> dict[tuple[str, str], pa.Schema]:
     """What scans may read, by log and collection."""
-    found = {(it.log, it.collection.name): it.schema for it in catalog.tables.values()}
+    # NOT NULL is a promise of whoever writes the table; to the engine any column may be NULL.
+    found = {(it.log, it.collection.name): it.collection.schema for it in catalog.tables.values()}
     views: Iterable[View] = catalog.views.values()
     found.update({(views_log(it.pipeline), it.name): it.schema for it in views})
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -332,4 +332,4 @@ def _explain(work: Workspace, told: ExplainIncremental) -> Result:
         if told.query is None:
             raise NotFound("nothing is named", subject="EXPLAIN", hint="Give a query or a view.")
         node, _, _ = planned(catalog, MAIN, "the query", told.query, _types(work))
-    return Result(pa.Table.from_pylist([dict(row) for row in explain(node)]))
+    return Result(pa.Table.from_pylist([asdict(it) for it in explain(node)]))
