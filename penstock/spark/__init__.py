@@ -1,7 +1,8 @@
 """Everything that imports pyspark: the session, a tick as a job, and the types on both sides.
 
-`Executor` runs a `Job`: expressions and partial sums as Spark's own code, state in Python, shard by shard. What
-the job did stands in the `Registration`s that its steps leave; the driver of a pipeline makes a manifest of them.
+`Executor` runs a `Job`: expressions and partial sums as Spark's own code, state in Python, shard by shard.
+What the job did stands in the `Registration`s that its steps leave; the driver of a pipeline makes a manifest
+of them.
 """
 
 from penstock.spark.executor import Executor, Job, Upkeep, ViewChanges

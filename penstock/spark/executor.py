@@ -134,10 +134,8 @@ class _Frames:
 
     def ends(self) -> list[DataFrame]:
         """Frames that make everything happen, and tell next to nothing."""
-        ends = []
-        for node in self._roots:
-            if not self._uses[node]:
-                ends.append(self._finished(self._step(node), [self._outputs(node)]))
+        last = (node for node in self._roots if not self._uses[node])
+        ends = [self._finished(self._step(node), [self._outputs(node)]) for node in last]
         for name, view in self._apart:
             stage = self._output(name, view)
             ends.append(self._finished(self.frame(view.node), [stage]))
@@ -200,9 +198,8 @@ class _Frames:
         made = []
         for name, view, renamed in self._roots.get(node, ()):
             # A stateful node tells no two changes that cancel out, but for a join; a column left out may.
-            whole = renamed is None or len(set(old for _, old in renamed.columns)) == len(
-                self.job.schemas[node]
-            )
+            told = {old for _, old in renamed.columns} if renamed is not None else None
+            whole = told is None or len(told) == len(self.job.schemas[node])
             output = self._output(name, view, whole and not isinstance(node, Join))
             made.append(output if renamed is None else chained(renamed, output))
         return tuple(made)

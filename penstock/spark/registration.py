@@ -1,4 +1,4 @@
-"""What a step leaves for the driver, and for a later attempt at the same step: one blob, made by create-if-absent.
+"""What a step leaves for the driver and for a later attempt at the same step: one blob, created if absent.
 
 The first attempt to finish wins. Its registration names what it did to its spines and holds its output (or
 names the blob that does); whoever comes later gives that output again instead of computing anew, so state

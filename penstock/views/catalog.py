@@ -116,10 +116,9 @@ class Catalog:
 
     def including(self, what: Table | View) -> Catalog:
         self.check_free(what.name)
-        by_name = {what.name.casefold(): what}
         if isinstance(what, Table):
-            return replace(self, tables={**self.tables, **by_name})
-        return replace(self, views={**self.views, **by_name})
+            return replace(self, tables={**self.tables, what.name.casefold(): what})
+        return replace(self, views={**self.views, what.name.casefold(): what})
 
     def without(self, name: str) -> Catalog:
         wanted = name.casefold()

@@ -35,8 +35,8 @@ def following(
 ) -> Manifest:
     """The next manifest: spines edited, views' new files named, content folded where that was done.
 
-    ``nodes`` are the fingerprints whose state is to be there from now on, ``views`` the views and the numbers of
-    their collections (``name#id``). What is in neither is dropped.
+    ``nodes`` are the fingerprints whose state is to be there from now on, ``views`` the views and the numbers
+    of their collections (``name#id``). What is in neither is dropped.
     """
     by_node: dict[str, dict[str, list[Edit]]] = {}
     files: dict[str, list[tuple[int, ChangeFile]]] = {}

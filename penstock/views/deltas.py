@@ -6,6 +6,7 @@ are read by the driver; of many, each task reads its own part of the log.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ def delta(
         ]
         return Rows(pa.Table.from_batches(batches, schema=form.schema))
     edges = [*range(since, upto, _PIECE_EVENTS), upto]
-    pieces = [_Piece(reopen, form, low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    pieces = [_Piece(reopen, form, low, high) for low, high in itertools.pairwise(edges)]
     return Pieces(pieces, upto - since)
 
 

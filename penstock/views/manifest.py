@@ -1,8 +1,8 @@
 """`Manifest`: what a tick left, in one small file whose creation commits it.
 
 ``manifest/<tick>.json`` names the frontier, the slices of every spine and the files of every view's changes
-with their LSNs. The sequence of manifests is the pipeline's log: there is no second bookkeeping. A manifest is
-never changed; who creates the next one first goes on, and everybody else is fenced off.
+with their LSNs. The sequence of manifests is the pipeline's log: there is no second bookkeeping. A manifest
+is never changed; who creates the next one first goes on, and everybody else is fenced off.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`Pipeline`: the views that advance together, tick by tick, and the one driver that advances them.
 
-A tick takes all views from one frontier to the next in one Spark job, and one atomic create commits it. Before
-that nothing of it is visible, after it everything is; a driver that dies anywhere leaves orphans, which the
-next one collects. Who takes over commits an empty tick under a higher term first: so the driver before it can
-commit no more, and finds itself fenced.
+A tick takes all views from one frontier to the next in one Spark job, and one atomic create commits it.
+Before that nothing of it is visible, after it everything is; a driver that dies anywhere leaves orphans,
+which the next one collects. Who takes over commits an empty tick under a higher term first: so the driver
+before it can commit no more, and finds itself fenced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from penstock.errors import Fenced, InvalidArgument, MayHaveHappened, NotFound
-from penstock.log import ReadableLog
+from penstock.log import Collection, ReadableLog
 from penstock.plan import Keyed, Node, Scan, in_order, inputs, is_stateful
 from penstock.spark import Executor, Job, Pieces, Place, Registration, Source, TypesBySpark, ViewChanges
 from penstock.spark.executor import Upkeep
@@ -78,8 +78,8 @@ class _Step:
     wanted: set[str]
     """The views that have something to be told."""
     adopting: bool
-    """Whether these views are new and catch up with the others: then all is computed as if for the first time,
-    and only what nobody has yet is kept."""
+    """Whether these views are new and catch up with the others: then all is computed as if for the first
+    time, and only what nobody has yet is kept."""
 
     @property
     def rows(self) -> int:
@@ -262,7 +262,7 @@ class Pipeline:
                 continue
             state = before.states.get(node.fingerprint)
             if isinstance(node, Keyed) and state is not None:
-                sources[node] = self._content(plans, node, state["rows"] if "rows" in state else ())
+                sources[node] = self._content(plans, node, state.get("rows", ()))
             elif isinstance(node, Scan):
                 sources[node] = self._delta(plans, node, 0, at[node.log])
             else:
@@ -396,7 +396,7 @@ class Pipeline:
             self._compiled = compiled(catalog, self.name, TypesBySpark(self._executor().spark))
         return self._compiled
 
-    def _collections(self) -> Mapping[str, object]:
+    def _collections(self) -> Mapping[str, Collection]:
         return {it.name: it.collection for it in self._catalog.read().of_pipeline(self.name)}
 
 

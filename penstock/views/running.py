@@ -99,7 +99,7 @@ class Running:
 
 @contextmanager
 def stopping_on_signals(running: Running) -> Iterator[None]:
-    """SIGTERM and SIGINT stop it cleanly, while this lasts. Only in the main thread; elsewhere it does nothing."""
+    """While this lasts, SIGTERM and SIGINT stop it cleanly. Only the main thread hears signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -61,17 +61,17 @@ def execute(work: Workspace, text: str, parameters: Sequence[Any] | None = None)
 def _executed(work: Workspace, statement: Statement, parameters: Sequence[Any] | None) -> Result | None:
     match statement:
         case CreateTable():
-            return _create_table(work, statement)
+            _create_table(work, statement)
         case CreateView():
-            return _create_view(work, statement)
+            _create_view(work, statement)
         case Drop():
-            return _drop(work, statement)
+            _drop(work, statement)
         case Insert():
-            return _insert(work, statement)
+            _insert(work, statement)
         case Update():
-            return _update(work, statement)
+            _update(work, statement)
         case Delete():
-            return _delete(work, statement)
+            _delete(work, statement)
         case Show():
             return _show(work, statement)
         case Describe():
@@ -80,6 +80,7 @@ def _executed(work: Workspace, statement: Statement, parameters: Sequence[Any] |
             return _explain(work, statement)
         case Query(text):
             return query(work, text, parameters)
+    return None
 
 
 # -- creating and dropping ----------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Removing what nobody needs: registrations of ticks that are over, runs that were merged away, and orphans.
 
-Nothing here decides what is committed; a file that stays too long costs space and nothing else. So what cannot
-be removed now is logged and left for the next sweep.
+Nothing here decides what is committed; a file that stays too long costs space and nothing else. So what
+cannot be removed now is logged and left for the next sweep.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Sweeper"]
 
 _logger = logging.getLogger(__name__)
 _GRACE = 8
-"""Ticks that a run stays after the manifest that no longer needs it: somebody may be reading the one before."""
+"""Ticks that a run stays after the manifest that no longer needs it: somebody may still be reading it."""
 
 
 class Sweeper:

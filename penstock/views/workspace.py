@@ -198,7 +198,7 @@ class Workspace:
         """Refuse to evaluate a condition over a table that this thread's transaction has changed already."""
         if table.collection.id in getattr(self._here, "touched", ()):
             raise Unsupported(
-                "the transaction has changed this table already, and its own changes cannot be read before it ends",
+                "the transaction has changed this table, and its changes cannot be read before it ends",
                 subject=f"table {table.name!r}",
                 hint="Do what reads the table first, or end the transaction before.",
             )
