@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 
@@ -39,20 +39,30 @@ _LEVELS = (
 _OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY", "CEIL", "FLOOR")
 
 _parser_class: Any = Spark.parser_class
+_TYPES = _parser_class.TYPE_TOKENS - {TokenType.INTERVAL}
 
 
 class _Parser(_parser_class):  # type: ignore[misc]
     FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
+    ARRAY_CONSTRUCTORS: dict[str, Any] = {}  # noqa: RUF012 - array(a)[0] takes one of array(a), and is none
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
         name: how for name, how in _parser_class.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
     }  # ANY(x) is an aggregate like every other
+
+    def _parse_type(self, *args: Any, **kwargs: Any) -> Any:
+        # array(a)[0], date(a): functions have these names, and no type has arguments in an expression.
+        word, following = self._curr, self._next
+        if word and following and following.token_type == TokenType.L_PAREN and word.token_type in _TYPES:
+            return self._parse_column()
+        return super()._parse_type(*args, **kwargs)
+
     FUNCTION_PARSERS = {  # noqa: RUF012
         name: how for name, how in _parser_class.FUNCTION_PARSERS.items() if name in _OWN_GRAMMAR
     }
 
 
 def _remembering(method: str) -> Callable[..., Any]:
-    inherited = getattr(_parser_class, method)
+    inherited = getattr(_Parser, method)
 
     def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
         begin = self._curr.start if self._curr else None
@@ -64,13 +74,17 @@ def _remembering(method: str) -> Callable[..., Any]:
     return parse
 
 
+class _Placed(_Parser):
+    """Remembers of each expression where it stands."""
+
+
 for _level in _LEVELS:
-    setattr(_Parser, f"_parse_{_level}", _remembering(f"_parse_{_level}"))
+    setattr(_Placed, f"_parse_{_level}", _remembering(f"_parse_{_level}"))
 
 
 def query_tree(text: SqlText, begin: int = 0, end: int | None = None) -> exp.Expression:
     """The query in that piece of the text."""
-    tree = parsed(text, _Parser, _Parser._parse_statement, begin, end)
+    tree = parsed(text, _Placed, _Placed._parse_statement, begin, end)
     if isinstance(tree, exp.Subquery) and not tree.args.get("joins"):
         tree.meta.setdefault("begin", begin)
     if not isinstance(tree, exp.Query | exp.Values):
@@ -83,7 +97,7 @@ def expression_tree(text: SqlText, begin: int = 0, end: int | None = None) -> ex
     end = len(text.sql) if end is None else end
     if not text.between(begin, end):
         raise text.bad("an expression is missing here", begin, "Write one, for instance a column's name.")
-    return parsed(text, _Parser, _Parser._parse_expression, begin, end)
+    return parsed(text, _Placed, _Placed._parse_expression, begin, end)
 
 
 def parsed(

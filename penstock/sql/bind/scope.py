@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 
 from penstock.plan import Named, Node, Select
 from penstock.sql.catalog import Catalog
-from penstock.sql.columns import bare, columns_of, exchanges, function_name, parts_of
+from penstock.sql.columns import bare, exchanges, function_name, parts_of
 from penstock.sql.expression import enclosed
 from penstock.sql.facts import Facts
 from penstock.sql.names import Names, candidates, folded, quoted
 from penstock.sql.text import SqlText
-from penstock.sql.tree import span_of
+from penstock.sql.tree import span_of, walk
 
 __all__ = ["Bound", "Environment", "Field", "Scope", "Source"]
 
@@ -152,6 +152,7 @@ class Scope:
 
     def check(self, tree: exp.Expression) -> None:
         """Refuse what cannot be carried over with other names."""
+        self._check_seen(tree)
         for call in tree.find_all(exp.Anonymous):
             if function_name(call) != "arrays_zip":
                 continue
@@ -164,6 +165,33 @@ class Scope:
                         "Rename the column in a derived table first.",
                     )
 
-    def reads_any(self, tree: exp.Expression) -> bool:
-        """Whether it reads any column."""
-        return any(True for _ in columns_of(tree))
+    def _check_seen(self, tree: exp.Expression) -> None:
+        """A column that sqlglot had overlooked would keep its name, which may be another's inside the plan."""
+        seen = {it.meta.get("start") for it in walk(tree) if isinstance(it, exp.Identifier)}
+        words = {folded(it.name) for it in walk(tree) if isinstance(it, exp.Var)}
+        unseen = [it for it in _name_tokens(self.text, tree) if it.start not in seen]
+        unseen = [it for it in unseen if folded(it.text) not in words]
+        if not unseen:
+            return
+        known = {folded(it.name) for it in self.shown if it.name} | {folded(it.alias) for it in self.sources}
+        for token in unseen:
+            if folded(token.text) in known:
+                raise self.text.unsupported(
+                    f"it is not certain what {token.text!r} means in this expression",
+                    token.start,
+                    "Compute this expression in a derived table, or write it in another way.",
+                )
+
+
+def _name_tokens(text: SqlText, tree: exp.Expression) -> list[Token]:
+    """The words that could be columns: neither after a dot nor before a bracket or an arrow."""
+    tokens = text.between(*span_of(tree))
+    befores = [None, *(it.token_type for it in tokens)]
+    afters = [*(it.token_type for it in tokens[1:]), None]
+    return [
+        token
+        for before, token, after in zip(befores, tokens, afters, strict=False)
+        if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        and before != TokenType.DOT
+        and after not in (TokenType.L_PAREN, TokenType.FARROW)
+    ]
