@@ -28,10 +28,16 @@ def is_flat(kind: pa.DataType) -> bool:
     return not pa.types.is_nested(kind)
 
 
+_PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
 def unwrapped(array: pa.Array) -> pa.Array:
     """The values without the way they are stored: no dictionary, no run ends, no extension but UUIDs."""
     kind = array.type
     if pa.types.is_dictionary(kind):
+        plain = _PLAIN.get(kind.value_type)
+        if plain is not None:  # Arrow takes no values from a dictionary of views
+            array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(plain))
         return unwrapped(array.dictionary_decode())
     if pa.types.is_run_end_encoded(kind):
         return unwrapped(pc.run_end_decode(array))

@@ -33,6 +33,8 @@ _NAMES = {
     **{op.short.lower(): op for op in Op},
 }
 
+_NUMBERS = frozenset(Op)
+
 
 def changes_of(data: Any, schema: pa.Schema, *, subject: str = "changes") -> pa.RecordBatch:
     """The changes as a batch: the columns of ``schema``; then ``_op``, ``_weight``, ``_ts``, where given.
@@ -101,6 +103,6 @@ def _operation(value: Any, row: int, subject: str) -> Op:
 def _known(value: Any) -> Op | None:
     if isinstance(value, str):
         return _NAMES.get(value.lower().replace("−", "-"))
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < len(Op):
-        return Op(int(value))
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool) and value in _NUMBERS:
+        return Op(int(value))  # a float where pandas had missing values beside
     return None

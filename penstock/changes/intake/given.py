@@ -173,7 +173,7 @@ def _holds_columns(data: Mapping[str, Any], kinds: Mapping[str, pa.DataType]) ->
     if any(_is_column(value) for value in data.values()):
         return True
     flat = [value for name, value in data.items() if not pa.types.is_nested(kinds[name])]
-    return bool(flat) and all(isinstance(value, list | tuple) for value in flat)
+    return bool(flat) and all(isinstance(value, list | tuple | np.ndarray) for value in flat)
 
 
 def _is_column(value: Any) -> bool:

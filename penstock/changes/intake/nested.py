@@ -178,9 +178,14 @@ def _map_parts(values: Column, kind: pa.DataType) -> tuple[Bools, Int64s, Column
         return valid, lengths, [key for key, _ in pairs], [item for _, item in pairs]
     if not pa.types.is_map(values.type):
         raise _not_taken(values, kind, "which takes maps")
-    whole = values.take(pa.array(np.arange(len(values))))  # so that its entries begin at 0
-    offsets = whole.offsets.to_numpy()
-    return _valid(values), np.diff(offsets).astype(np.int64), whole.keys, whole.items
+    valid, offsets = _valid(values), values.offsets.to_numpy()
+    lengths = np.diff(offsets).astype(np.int64)
+    if lengths[~valid].any():  # entries that nobody sees
+        values = values.take(pa.array(np.arange(len(values))))
+        offsets = values.offsets.to_numpy()
+        lengths = np.diff(offsets).astype(np.int64)
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    return valid, lengths, values.keys.slice(first, count), values.items.slice(first, count)
 
 
 def _pairs(value: Any, row: int, kind: pa.DataType) -> list[tuple[Any, Any]]:

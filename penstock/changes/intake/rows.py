@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.changes.intake.convert import convert_chunks
 from penstock.changes.intake.given import Given, given
-from penstock.changes.intake.refused import NoRoom, Refused, closest, listed, mismatch, missing
+from penstock.changes.intake.refused import NoRoom, Refused, closest, listed, mismatch, missing, spell
 from penstock.errors import InvalidArgument, SchemaMismatch
 
 __all__ = ["column_of", "rows_of"]
@@ -62,6 +62,12 @@ def column_of(found: Given, field: pa.Field, subject: str) -> pa.Array:
             f"the column {field.name!r} has more text or items than one batch holds (2 GiB)",
             subject=subject,
             hint="Hand the rows in in several parts.",
+        ) from error
+    except pa.ArrowException as error:
+        raise SchemaMismatch(
+            f"the column {field.name!r} cannot be read as {spell(field.type)} ({error})",
+            subject=subject,
+            hint="Convert the column before handing it in.",
         ) from error
 
 
