@@ -26,6 +26,15 @@ HASH = "_hash"
 END = 2**64
 """The end of the range of hashes, exclusive."""
 
+_ENCODED = (
+    pa.types.is_dictionary,
+    pa.types.is_run_end_encoded,
+    pa.types.is_union,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+    pa.types.is_string_view,
+    pa.types.is_binary_view,
+)
 _HASH_FIELD = pa.field(HASH, pa.int64(), nullable=False)
 _WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 
@@ -59,6 +68,8 @@ class Layout:
         for name in names:
             if name in (HASH, WEIGHT) or names.count(name) > 1:
                 raise _refused(f"the column {name!r} is reserved or there twice", "Name it anew.")
+        for column in self.schema:
+            _check_plain(column.name, column.type)
         wanted = (*self.key, *(() if self.order is None else (self.order,)))
         for name in wanted:
             if name not in names:
@@ -139,6 +150,20 @@ def int64s(column: pa.Array, name: str) -> Int64s:
         )
     values: Int64s = column.to_numpy()
     return values
+
+
+def _check_plain(name: str, kind: pa.DataType) -> None:
+    """Refuse what a run file cannot hold as it is, or whose rows cannot be compared."""
+    t = pa.types
+    if any(is_such(kind) for is_such in _ENCODED):
+        raise Unsupported(
+            f"the column {name!r} holds {kind}",
+            subject="Layout",
+            hint="Decode or cast it: a run holds plain columns, and lists, structs and maps of them.",
+        )
+    if t.is_nested(kind):
+        for i in range(kind.num_fields):
+            _check_plain(name, kind.field(i).type)
 
 
 def _refused(what: str, hint: str) -> InvalidArgument:

@@ -35,11 +35,13 @@ class RunData:
         fences: UInt64s | None = None,
         guard: Guard | None = None,
         base: int = 0,
+        nbytes: int = 0,
         group: str = "",
     ) -> None:
         self.batch = batch
         self.rows: int = batch.num_rows
-        self.bytes: int = batch.nbytes
+        # Arrow would look at the offsets of lists to tell, and nobody has checked those yet.
+        self.bytes: int = batch.nbytes if guard is None else nbytes
         self.hashes = unsigned(batch.column(0).to_numpy())
         self.fences = self.hashes[::FENCE].copy() if fences is None else fences
         self.group = group

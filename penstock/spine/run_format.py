@@ -19,7 +19,6 @@ import struct
 from typing import NamedTuple
 
 import google_crc32c
-import numpy as np
 
 from penstock.errors import DamagedBytes, Unsupported
 
@@ -85,10 +84,6 @@ class Tail(NamedTuple):
         if tail.file_bytes != file_bytes:
             raise damaged(where, offset, f"the file has {file_bytes} bytes and was {tail.file_bytes}")
         return tail
-
-
-def fences_of(hashes: np.ndarray) -> bytes:
-    return hashes[::FENCE].tobytes()
 
 
 def damaged(where: str, offset: int, what: str) -> DamagedBytes:

@@ -107,7 +107,9 @@ def opened(data: pa.Buffer, layout: Layout, name: str) -> RunData:
     guard.touch(0, _body(stream, guard))
     guard.touch(tail.stream_bytes - 1, tail.stream_bytes)
     batch = pa.ipc.open_stream(stream).read_next_batch()
-    return RunData(batch, fences=fences, guard=guard, base=data.address, group=told["group"])
+    return RunData(
+        batch, fences=fences, guard=guard, base=data.address, nbytes=data.size, group=told["group"]
+    )
 
 
 def _body(stream: pa.Buffer, guard: Guard) -> int:

@@ -33,9 +33,16 @@ def write_run(
     Whoever dies before this returns leaves no file of this name, or the whole one. Files of one ``group`` lie
     side by side: together they are one sorted run.
     """
-    batch = _joined(layout, [rows] if isinstance(rows, pa.RecordBatch) else rows)
-    layout.check_stored(batch, name)
-    hashes = unsigned(int64s(batch.column(0), HASH))
+    pieces = [rows] if isinstance(rows, pa.RecordBatch) else rows
+    for piece in pieces:
+        layout.check_stored(piece, name)
+    columns = [
+        _joined([piece.column(i) for piece in pieces], kind) for i, kind in enumerate(layout.stored.types)
+    ]
+    for told in (HASH, *layout.summed):
+        int64s(columns[layout.stored.get_field_index(told)], told)
+    batch = pa.RecordBatch.from_arrays(columns, schema=layout.stored)
+    hashes = unsigned(batch.column(0).to_numpy())
     if not len(hashes) or not bool((hashes[1:] >= hashes[:-1]).all()):
         raise InvalidArgument(
             "rows of a run are sorted by hash, and there is one at least", subject=name, hint="Arrange them."
@@ -51,10 +58,10 @@ def write_run(
     return Slice(name, len(hashes), size)
 
 
-def _joined(layout: Layout, pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def _joined(pieces: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     if len(pieces) == 1:
         return pieces[0]
-    return pa.concat_batches(pieces) if pieces else layout.stored.empty_table().to_batches()[0]
+    return pa.concat_arrays(pieces) if pieces else pa.array([], kind)
 
 
 def _write(writer: Writer, layout: Layout, batch: pa.RecordBatch, hashes: UInt64s, group: str) -> int:

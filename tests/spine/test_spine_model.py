@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.spine import END, Edit, Layout, Runs, ShardState, Slice, Spine, edited, shard_range
+from penstock.spine import END, Edit, Runs, ShardState, Slice, Spine, edited, shard_range
 from penstock.spine.policy import Policy
 from penstock.store import MemoryStore
 from tests.row_model import identity
