@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
+from itertools import pairwise
 
-from sqlglot import Token
+from sqlglot import Token, TokenType
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
@@ -38,7 +39,7 @@ class SqlText:
 
     def _tokens(self) -> list[Token]:
         try:
-            return _Tokenizer(dialect=SPARK).tokenize(self.sql)
+            return _with_window_function(_Tokenizer(dialect=SPARK).tokenize(self.sql))
         except SqlglotError as error:
             at = getattr(error, "start", None) or 0
             raise self.bad("something here is not closed, or is no SQL at all", at, _QUOTES) from error
@@ -98,6 +99,14 @@ class SqlText:
                 parts.append(self.sql[token.start : last])
             at = last
         return "".join(parts)
+
+
+def _with_window_function(tokens: list[Token]) -> list[Token]:
+    """`window(` is Spark's function; sqlglot would take it for the clause where it begins a GROUP BY."""
+    for word, following in pairwise(tokens):
+        if word.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
+            word.token_type = TokenType.VAR
+    return tokens
 
 
 _QUOTES = "Close every quote, comment and bracket."

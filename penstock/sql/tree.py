@@ -175,8 +175,9 @@ def end_of(tree: exp.Expression) -> int:
 
 
 def walk(tree: exp.Expression) -> Iterator[exp.Expression]:
-    """The tree and all its parts."""
-    return (it for it in tree.walk() if isinstance(it, exp.Expression))
+    """The tree and all its parts, but nothing below a query inside it."""
+    parts = tree.walk(prune=lambda it: isinstance(it, exp.Query))
+    return (it for it in parts if isinstance(it, exp.Expression))
 
 
 def _told(tree: exp.Expression, *names: str) -> int | None:

@@ -52,11 +52,7 @@ class Grouping:
             return []
         for name in ("grouping_sets", "cube", "rollup", "totals"):
             if group.args.get(name):
-                raise self._env.text.unsupported(
-                    f"GROUP BY {name.replace('_', ' ').upper()} {NOT_YET}",
-                    begin_of(group),
-                    "Make one view for each set of columns, and put them together with UNION ALL.",
-                )
+                raise self._several(name, group)
         refuse_clauses(self._env.text, group, ("expressions", "all"))
         if group.args.get("all"):
             return [it for it in self._items if it.tree is None or not _has_call(it.tree)]
@@ -64,11 +60,7 @@ class Grouping:
 
     def _key_tree(self, tree: exp.Expression) -> exp.Expression | Item:
         if isinstance(tree, exp.Cube | exp.Rollup | exp.GroupingSets):
-            raise self._env.text.unsupported(
-                f"GROUP BY {tree.key.upper()} {NOT_YET}",
-                begin_of(tree),
-                "Make one view for each set of columns, and put them together with UNION ALL.",
-            )
+            raise self._several("grouping_sets" if isinstance(tree, exp.GroupingSets) else tree.key, tree)
         if isinstance(tree, exp.Literal) and not tree.is_string and tree.name.isdigit():
             return self._item_at(int(tree.name), tree)
         if isinstance(tree, exp.Column) and not tree.table and not self._scope.has(tree.name):
@@ -76,6 +68,13 @@ class Grouping:
                 if item.has_alias and item.name is not None and folded(item.name) == folded(tree.name):
                     return self._without_calls(item, tree)
         return tree
+
+    def _several(self, what: str, tree: exp.Expression) -> Exception:
+        return self._env.text.unsupported(
+            f"GROUP BY {what.replace('_', ' ').upper()} {NOT_YET}",
+            begin_of(tree),
+            "Make one view for each set of columns, and put them together with UNION ALL.",
+        )
 
     def _item_at(self, number: int, tree: exp.Expression) -> Item:
         if not 1 <= number <= len(self._items):

@@ -91,10 +91,15 @@ def _refused(part: exp.Expression, aggregates: bool) -> tuple[str, str] | None:
             return _pinned(f"the literal {literal.this!r}")
         case exp.WithinGroup():
             return f"WITHIN GROUP {NOT_YET}", "Compute it when you read the view."
-        case exp.Star() if not isinstance(part.parent, exp.Anonymous | exp.Column):
-            return "a star stands for columns only on its own in SELECT", "Name the columns."
+        case exp.Star() if not _is_counted(part):
+            return f"a star inside an expression {NOT_YET}", "Name the columns."
     name = function_name(part)
     return None if name is None else _refused_function(name, part)
+
+
+def _is_counted(star: exp.Star) -> bool:
+    parent = star.parent
+    return isinstance(parent, exp.Anonymous) and function_name(parent) == "count"
 
 
 def _refused_function(name: str, part: exp.Expression) -> tuple[str, str] | None:

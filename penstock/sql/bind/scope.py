@@ -166,7 +166,7 @@ class Scope:
                     )
 
     def _check_seen(self, tree: exp.Expression) -> None:
-        """A column that sqlglot had overlooked would keep its name, which may be another's inside the plan."""
+        """A column that sqlglot overlooked would keep its name, which may be another's inside the plan."""
         seen = {it.meta.get("start") for it in walk(tree) if isinstance(it, exp.Identifier)}
         words = {folded(it.name) for it in walk(tree) if isinstance(it, exp.Var)}
         unseen = [it for it in _name_tokens(self.text, tree) if it.start not in seen]

@@ -100,6 +100,8 @@ def _number(reader: Reader) -> int:
 
 def _struct(reader: Reader) -> pa.DataType:
     reader.skip()
+    if reader.take("<>"):
+        return pa.struct([])
     reader.expect("<")
     fields: list[pa.Field] = []
     while not reader.take(">"):
