@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.log.options import LogOptions
-from penstock.log.segment import blob_name, index_name
+from penstock.log.segment import blob_name
 from penstock.log.segments import Segments
 from penstock.store.interface import Store
 
-__all__ = ["droppable", "dropped_before", "keep_from"]
+__all__ = ["droppable", "keep_from"]
 
 
 def droppable(segments: Segments) -> tuple[int, ...]:
@@ -45,9 +45,3 @@ def keep_from(store: Store, segments: Segments, options: LogOptions, time: int) 
             return first
         total -= sizes[i] if sizes else 0
     return firsts[-1]
-
-
-def dropped_before(segments: Segments, first_lsn: int) -> list[str]:
-    """Forget the segments before this one, and name the blobs that may go."""
-    gone = segments.drop_before(first_lsn)
-    return [blob_name(it) for it in gone] + [index_name(it) for it in gone]

@@ -25,9 +25,9 @@ from penstock.log.meta import META, Meta
 from penstock.log.now_and_then import NowAndThen
 from penstock.log.options import LogOptions
 from penstock.log.recovery import Found
-from penstock.log.retention import droppable, dropped_before, keep_from
+from penstock.log.retention import droppable, keep_from
 from penstock.log.rows import Part
-from penstock.log.segment import Segment, blob_name, read_head
+from penstock.log.segment import Segment, blob_name, index_name, read_head
 from penstock.log.segments import Segments
 from penstock.log.shared_sync import SharedSync
 from penstock.lsn import LsnRange
@@ -256,10 +256,17 @@ class Writer:
                 self._append_mark(Kind.SEAL)
                 self._sync_to(self._next - 1, old.end)
                 old.keep_index()
-                self._begin()
-                self._retain()
+                self._begin_and_retain()
             except PenstockError as error:
                 _logger.warning("the log could not begin a new segment yet: %s", error)
+
+    def _begin_and_retain(self) -> None:
+        try:
+            self._begin()
+        except StoreUnavailable:
+            self._retain()  # what goes may leave the room that it needs
+            raise
+        self._retain()
 
     def _begin_next(self) -> None:
         """What `_roll` had to leave undone."""
@@ -316,13 +323,22 @@ class Writer:
             return self.meta.oldest_lsn
 
     def _drop_before(self, first_lsn: int) -> None:
-        """First withdraw the promise, then the bytes: a crash in between leaves files that nobody needs."""
+        """First withdraw the promise, then the bytes: a crash in between leaves files that nobody needs.
+
+        The indexes go before both: they can be made anew, and where the disk is full they leave room for the
+        promise.
+        """
+        gone = [it for it in self.segments.firsts if it < first_lsn]
+        self._delete([index_name(it) for it in gone])
         self._put_meta(replace(self.meta, oldest_lsn=first_lsn))
-        names = dropped_before(self.segments, first_lsn)
+        self.segments.drop_before(first_lsn)
+        self._delete([blob_name(it) for it in gone])
+
+    def _delete(self, names: list[str]) -> None:
         try:
             self._store.delete(*names)
         except PenstockError as error:
-            _logger.warning("dropped segments stay until the log is opened again: %s", error)
+            _logger.warning("what was dropped stays until the log is opened again: %s", error)
 
     # -- what the log is ----------------------------------------------------------------------------
 

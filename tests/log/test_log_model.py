@@ -164,6 +164,7 @@ class LogAsAList(RuleBasedStateMachine):
         self.log.close()
         self.log = Log.open(self.store, "write", self.options, clock=self.clock)
         assert self.log.recovered is None
+        self.note_retention()  # what it does not keep any more goes when it is opened
 
     @rule()
     def reopen_reader(self):
