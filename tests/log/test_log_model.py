@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.changes.op import Op
 from penstock.errors import AlreadyExists, CursorAhead, CursorExpired, Unsupported
+from penstock.log.format import Frame
 from penstock.log.log import Log
 from penstock.log.options import LogOptions
 from penstock.store.local import LocalStore
@@ -38,7 +40,8 @@ class LogAsAList(RuleBasedStateMachine):
     @initialize(
         fsync=st.sampled_from(["always", "interval", "never"]),
         ring=st.sampled_from([0, 3_000, 1 << 20]),
-        keep=st.sampled_from([None, None, 0, 15_000]),
+        keep=st.sampled_from([{}, {}, {"retain_bytes": 0}, {"retain_bytes": 15_000}, {"retain_events": 20}])
+        | st.just({"retain_age": timedelta(microseconds=60)}),
     )
     def begin(self, fsync, ring, keep):
         self.folder = tempfile.mkdtemp()
@@ -49,12 +52,13 @@ class LogAsAList(RuleBasedStateMachine):
             interval=timedelta(milliseconds=1),
             segment_bytes=4096,
             ring_bytes=ring,
-            retain_bytes=keep,
+            **keep,
         )
         self.model = Model()
         self.log = Log.create(self.store, self.options, clock=self.clock)
         self.reader = Log.open(self.store, "read")
         self.names: list[str] = []
+        self.fingerprints: dict[int, int] = {}
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -166,6 +170,37 @@ class LogAsAList(RuleBasedStateMachine):
         assert self.log.recovered is None
         self.note_retention()  # what it does not keep any more goes when it is opened
 
+    @precondition(lambda self: self.names)
+    @rule(data=st.data(), part=st.floats(0, 1))
+    def die(self, data, part):
+        """A killed process leaves the files as they are, and perhaps the beginning of another append."""
+        collection = self.collection(data)
+        batch, events = data.draw(appended(collection))
+        left = tempfile.mkdtemp()
+        shutil.copytree(self.folder, left, dirs_exist_ok=True)
+        last = max((Path(left) / "segments").iterdir())
+        size = last.stat().st_size
+        self.log.append(collection.name, batch)
+        grown = (Path(self.folder) / "segments" / last.name).read_bytes()[size:]
+        torn = 0
+        if grown:
+            frame = Frame.trusted(grown, 0)
+            there = int(frame.frame_bytes * part)
+            with last.open("ab") as file:
+                file.write(grown[:there])
+            if there < frame.frame_bytes:
+                torn = there
+            elif frame.events:  # else it is a mark, which the log wrote of itself
+                self.model.commit([(collection.name, events)], self.clock.time)
+        self.reader.close()
+        self.log.close()
+        shutil.rmtree(self.folder)
+        self.folder, self.store = left, LocalStore(left, fsync=False)
+        self.reader = Log.open(self.store, "read")
+        self.log = Log.open(self.store, "write", self.options, clock=self.clock)
+        assert (self.log.recovered.torn_bytes if self.log.recovered else 0) == torn
+        self.note_retention()
+
     @rule()
     def reopen_reader(self):
         self.reader.close()
@@ -190,6 +225,28 @@ class LogAsAList(RuleBasedStateMachine):
         rest = self.model.after(polled.cursor, names=None if some is None else set(some))
         assert rest == expected[most:]
         assert polled.cursor == since if not polled.changes and some is None else True
+
+    @rule(data=st.data(), who=st.sampled_from(["log", "reader"]), most=st.integers(1, 30))
+    def tail(self, data, who, most):
+        """From poll to poll until the end, in steps of any size, is the whole, once."""
+        log = getattr(self, who)
+        since = data.draw(st.integers(self.model.oldest - 1, self.model.current))
+        found, cursors = [], [since]
+        while cursors[-1] < log.wait(cursors[-1], 0):
+            polled = next(log.tail(cursors[-1], max_events=most))
+            found += [it for changes in polled for it in events_of(changes)]
+            cursors.append(polled.cursor)
+        assert found == self.model.after(since)
+        assert cursors == [*range(since, self.model.current, most), self.model.current]
+
+    @rule(who=st.sampled_from(["log", "reader"]), data=st.data())
+    def fingerprint(self, who, data):
+        """It stays while the event is kept, in whichever process and after whichever death."""
+        lsn = data.draw(st.integers(self.model.oldest - 1, self.model.current))
+        told = getattr(self, who).fingerprint(lsn)
+        assert (told is None) == (lsn < self.model.oldest)
+        if told is not None:
+            assert self.fingerprints.setdefault(lsn, told) == told
 
     @rule(data=st.data(), who=st.sampled_from(["log", "reader"]))
     def read_a_range(self, data, who):
