@@ -6,14 +6,16 @@ is told in docs/sql.md; views are never computed this way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
+from penstock.sql.duckdb_fixes import FIXES, Kinds, kinds_of, of_whole_numbers
 from penstock.sql.names import folded
 from penstock.sql.text import SqlText
 from penstock.sql.tree import begin_of, parsed
@@ -28,24 +30,29 @@ class _Parser(_spark_parser):  # type: ignore[misc]
     STRICT_CAST = True
 
 
-def to_duckdb(query: str) -> str:
+def to_duckdb(query: str, tables: Mapping[str, pa.Schema] | None = None) -> str:
     """A query of Spark SQL as DuckDB runs it.
+
+    ``tables`` are the schemas of what it reads: with them, sums of whole numbers stay BIGINT, and casts cut
+    off.
 
     >>> to_duckdb("SELECT `customer`, id DIV 10 AS ten FROM orders WHERE amount <=> 0")
     'SELECT "customer", id // 10 AS ten FROM orders WHERE amount IS NOT DISTINCT FROM 0'
     """
     text = SqlText(query)
-    return _translated(text, parsed(text, _Parser, _Parser._parse_statement))
+    tree = parsed(text, _Parser, _Parser._parse_statement)
+    return _translated(text, tree, kinds_of(*(tables or {}).values()))
 
 
-def to_duckdb_expression(expression: str) -> str:
+def to_duckdb_expression(expression: str, schema: pa.Schema | None = None) -> str:
     """A condition, or the right side of an assignment, as DuckDB reads it over a table's columns.
 
     >>> to_duckdb_expression("amount * 2 + nvl(bonus, 0)")
     'amount * 2 + COALESCE(bonus, 0)'
     """
     text = SqlText(expression)
-    return _translated(text, parsed(text, _Parser, _Parser._parse_expression))
+    tree = parsed(text, _Parser, _Parser._parse_expression)
+    return _translated(text, tree, kinds_of(*([] if schema is None else [schema])))
 
 
 def references(query: str) -> frozenset[str]:
@@ -79,11 +86,23 @@ def _tables(text: SqlText, tree: exp.Expression, known: frozenset[str]) -> Itera
             yield from _tables(text, child, known)
 
 
-def _translated(text: SqlText, tree: exp.Expression) -> str:
-    for fix in _FIXES:
-        tree = tree.transform(fix, copy=False)
+def _fixed(tree: exp.Expression, fix: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+    """The tree with each node fixed, the parts of a node before it."""
+    nodes = [it for it in tree.walk() if isinstance(it, exp.Expression)]
+    for node in reversed(nodes):
+        new = fix(node)
+        if new is not node and node is tree:
+            tree = new
+        elif new is not node:
+            node.replace(new)
+    return tree
+
+
+def _translated(text: SqlText, tree: exp.Expression, kinds: Kinds) -> str:
+    for fix in (lambda it: of_whole_numbers(it, kinds), *FIXES):
+        tree = _fixed(tree, fix)
     try:
-        return str(DuckDB().generate(tree, copy=False, comments=False))
+        return str(DuckDB().generate(tree, copy=False, comments=False, unsupported_level=ErrorLevel.RAISE))
     except RecursionError as error:
         raise text.bad("this is nested too deeply", 0, "Part it into several queries.") from error
     except (SqlglotError, ValueError, TypeError, AttributeError, LookupError) as error:
@@ -92,35 +111,3 @@ def _translated(text: SqlText, tree: exp.Expression) -> str:
             0,
             "Keep it as a view: Spark computes that.",
         ) from error
-
-
-def _every(tree: exp.Expression) -> exp.Expression:
-    """EVERY, ANY and SOME are BOOL_AND and BOOL_OR."""
-    name = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
-    if name in ("every", "some", "any") and len(tree.expressions) == 1:
-        return exp.Anonymous(this="BOOL_AND" if name == "every" else "BOOL_OR", expressions=tree.expressions)
-    if isinstance(tree, exp.Any) and not isinstance(tree.parent, exp.Binary):
-        return exp.Anonymous(this="BOOL_OR", expressions=[tree.this.unnest()])
-    return tree
-
-
-def _pmod(tree: exp.Expression) -> exp.Expression:
-    """PMOD is never negative."""
-    if isinstance(tree, exp.Anonymous) and tree.name.lower() == "pmod" and len(tree.expressions) == 2:
-        value, by = tree.expressions
-        modulo = exp.Mod(this=exp.Paren(this=value), expression=exp.Paren(this=by))
-        again = exp.Add(this=modulo, expression=exp.Paren(this=by.copy()))
-        return exp.Paren(this=exp.Mod(this=exp.Paren(this=again), expression=exp.Paren(this=by.copy())))
-    return tree
-
-
-def _count(tree: exp.Expression) -> exp.Expression:
-    """COUNT of several columns counts the rows that have a value in each."""
-    if isinstance(tree, exp.Count) and tree.expressions:
-        known = [it.is_(exp.null()).not_() for it in (tree.this, *tree.expressions)]
-        return exp.Anonymous(this="COUNT_IF", expressions=[exp.and_(*known)])
-    return tree
-
-
-_FIXES: tuple[Callable[[exp.Expression], exp.Expression], ...] = (_every, _pmod, _count)
-"""What sqlglot leaves as Spark says it."""
