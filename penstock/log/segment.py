@@ -159,6 +159,10 @@ class Segment:
             self._checked[i] = 1
         return mapped.slice(start, frame.body_bytes)
 
+    def unmap(self) -> None:
+        """Let go of the file's map until a body is asked for again; bodies given out keep theirs."""
+        self._map = None
+
     # -- the sidecar --------------------------------------------------------------------------------
 
     def keep_index(self) -> None:

@@ -20,7 +20,8 @@ from penstock.store.interface import Store
 
 __all__ = ["Located", "Ring", "Segments", "expired"]
 
-_LOADED = 8
+_LOADED = 8  # segments whose headers are in memory
+_MAPPED = 2  # of these, how many stay mapped: pages of files count as a process's memory, too
 
 
 class Ring:
@@ -223,6 +224,8 @@ class Segments:
     def _evict(self) -> None:
         while len(self._loaded) > _LOADED:
             self._loaded.popitem(last=False)
+        for first in tuple(self._loaded)[:-_MAPPED]:
+            self._loaded[first].unmap()
 
 
 def expired(subject: str, cursor: int, earliest: int) -> CursorExpired:
