@@ -17,28 +17,25 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from penstock.errors import Closed, DidNotHappen, OutcomeUnknown, PenstockError, StoreUnavailable
-from penstock.log.format import Flag, Frame, Head, Kind, padding
+from penstock.log.format import Head, Kind
+from penstock.log.group_commit import GroupCommit, Wanted
 from penstock.log.meta import META, Meta
 from penstock.log.now_and_then import NowAndThen
 from penstock.log.options import LogOptions
+from penstock.log.packing import Packed
 from penstock.log.recovery import Found
 from penstock.log.retention import droppable, keep_from
 from penstock.log.rows import Part
 from penstock.log.segment import Segment, blob_name, index_name, read_head
 from penstock.log.segments import Segments
-from penstock.log.shared_sync import SharedSync
-from penstock.lsn import LsnRange
+from penstock.lsn import FIRST, LsnRange
 from penstock.store.appending import Appender, Lock, appender
-from penstock.store.data import Bytes
 from penstock.store.interface import Store
 
 __all__ = ["Writer"]
 
 _logger = logging.getLogger(__name__)
-_BOTH = Flag.BEGIN | Flag.END
 # So many unsynced bytes, and the next sync begins early: else who fills a segment waits for all of them.
 _MUCH = 8 << 20
 
@@ -75,7 +72,9 @@ class Writer:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._sync_lock = threading.Lock()
-        self._shared_sync = SharedSync(self._sync_at_least)
+        self._group_commit = GroupCommit(
+            self._append_all, self._sync_at_least, lambda: self._broken, store.url
+        )
         self._next = self.visible_lsn + 1
         self._time = segments.active.last_time
         self._marked = found.marked
@@ -99,67 +98,60 @@ class Writer:
     def commit(self, parts: Sequence[Part], commit_time: int | None = None) -> LsnRange:
         """Append the parts as one transaction. A replica gives the time that its primary gave."""
         self._check_process()
-        done = self._append_parts(parts, commit_time)
-        while done is None:
-            self._begin_next()
-            done = self._append_parts(parts, commit_time)
-        if self.segments.active.end >= self._options.segment_bytes:
-            self._roll()
+        wanted = Wanted(parts, commit_time)
         if self._options.fsync == "always":
-            self._shared_sync.reach(done.last)
+            self._group_commit.reach(wanted)
         else:
+            self._append_all([wanted])
             self._syncing.tell()
             if self.segments.active.end - self._synced_bytes > _MUCH:
                 self._syncing.hurry()
             with self.changed:
                 self.changed.notify_all()
-        return done
+        assert wanted.lsns is not None
+        return wanted.lsns
 
-    def _append_parts(self, parts: Sequence[Part], commit_time: int | None) -> LsnRange | None:
-        """Append under the lock; None where a new segment has to be begun first."""
+    def _append_all(self, wanted: Sequence[Wanted]) -> None:
+        """Append these transactions; begin a segment before or after them where need be."""
+        while not self._append_here(wanted):
+            self._begin_next()
+        if self.segments.active.end >= self._options.segment_bytes:
+            self._roll()
+
+    def _append_here(self, wanted: Sequence[Wanted]) -> bool:
+        """Append under the lock; False where a new segment has to be begun first."""
         with self._lock:
             self.check_usable()
             if self.segments.active.sealed:
-                return None
-            first = lsn = self._next
-            self._time = max(self._clock() if commit_time is None else commit_time, self._time)
-            frames: list[tuple[bytes, Frame, pa.Buffer | None]] = []
-            buffers: list[Bytes] = []
-            last = len(parts) - 1
-            for i, part in enumerate(parts):
-                flags = part.body.flags | (Flag.BEGIN if i == 0 else 0) | (Flag.END if i == last else 0)
-                data = part.body.data
-                frame = self._frame(part.kind, flags, lsn, part.events, part)
-                header = frame.encode(self.segments.active.seed)
-                frames.append((header, frame, data))
-                buffers += (header, data, padding(data.size))
-                lsn += part.events
-            self._append(buffers, frames, lsn)
+                return False
+            packed = self._packed()
+            lsns = []
+            for it in wanted:
+                self._time = max(self._clock() if it.commit_time is None else it.commit_time, self._time)
+                lsns.append(packed.add(it.parts, self._time))
+            self._append(packed)
             self._marked = False
             if self._options.fsync != "always":
-                self.visible_lsn = lsn - 1
-            return LsnRange(first, lsn - 1)
+                self.visible_lsn = self._next - 1
+            for it, given in zip(wanted, lsns, strict=True):
+                it.lsns = given
+            return True
 
-    def _frame(self, kind: Kind, flags: int, lsn: int, events: int, part: Part | None) -> Frame:
-        size, crc, rows = (part.body.data.size, part.body.crc, part.body.rows) if part else (0, 0, 0)
-        number = part.collection.id if part else 0
-        synced, term = self._synced_bytes, self.meta.term
-        return Frame(size, lsn, self._time, synced, crc, number, events, rows, term, kind, flags)
+    def _packed(self) -> Packed:
+        return Packed(self.segments.active.seed, self._synced_bytes, self.meta.term, self._next)
 
-    def _append(
-        self, buffers: list[Bytes], frames: list[tuple[bytes, Frame, pa.Buffer | None]], next_lsn: int
-    ) -> None:
+    def _append(self, packed: Packed) -> None:
         """To the file, then to the index: both, or the writer stops for good."""
         segment = self.segments.active
         try:
-            self._appender.append(buffers)
+            self._appender.append(packed.buffers)
             offset = segment.end
-            for header, frame, body in frames:
+            for header, frame, body in packed.frames:
                 if body is not None:
                     self.segments.ring.add(frame.first_lsn, body)
                 segment.add(offset, header, frame)
                 offset += frame.frame_bytes
-            self._next = next_lsn
+            self._next = packed.next_lsn
         except DidNotHappen:
             raise  # the file is as it was: the log goes on
         except BaseException as error:
@@ -173,8 +165,8 @@ class Writer:
         self._check_process()
         with self._lock:
             self.check_usable()
-            target = self._next - 1
-        self._shared_sync.reach(target)
+            upto = LsnRange(FIRST, self._next - 1)
+        self._group_commit.reach(Wanted((), lsns=upto))
 
     def _sync_at_least(self, lsn: int) -> int:
         """Sync what has been appended, unless that reaches this LSN already; return how far it reaches."""
@@ -235,9 +227,9 @@ class Writer:
                 self._append_mark(Kind.MARK)
 
     def _append_mark(self, kind: Kind) -> None:
-        frame = self._frame(kind, _BOTH, self._next, 0, None)
-        header = frame.encode(self.segments.active.seed)
-        self._append([header], [(header, frame, None)], self._next)
+        packed = self._packed()
+        packed.add_mark(kind, self._time)
+        self._append(packed)
         self._marked = True
 
     # -- segments -----------------------------------------------------------------------------------

@@ -1,0 +1,110 @@
+"""With ``fsync="always"`` those who commit while a sync runs share the next write, sync, and failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import MayHaveHappened, NoSpace, OutcomeUnknown
+from penstock.log import Log, LogOptions
+from penstock.lsn import LsnRange
+from penstock.store.faulty import Fault
+from tests.log.mortal_store import MortalStore
+
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+COMPANIONS = 5
+
+
+def row(id_: int, text: str = "") -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"id": id_, "text": text}], schema=SCHEMA)
+
+
+class Scene:
+    """One thread's first commit is held in its sync until all its companions wait for theirs."""
+
+    def __init__(self, folder: Path, faults: Sequence[Fault] = ()) -> None:
+        held = Fault(2, "delay", verb="sync", wait=self.until_all_wait)  # the first sync is the opening's
+        self.store = MortalStore(folder, [held, *faults])
+        self.log = Log.create(self.store, LogOptions(fsync="always"))
+        self.log.add_collection("rows", SCHEMA, ["id"])
+        self.first_led = threading.Event()
+
+    def until_all_wait(self) -> None:
+        self.first_led.set()
+        waiting = self.log._appending._group_commit._waiting
+        pause = threading.Event()
+        while len(waiting) < COMPANIONS:  # nobody is told when a thread begins to wait
+            pause.wait(0.001)
+
+    def play(self, batch_of: Callable[[int], pa.RecordBatch] = row) -> list[Future[LsnRange]]:
+        """The companions' commits, numbered from 1, when all are over; 0 is the first thread's."""
+        with ThreadPoolExecutor(COMPANIONS + 1) as threads:
+            told = [threads.submit(self.log.append, "rows", batch_of(0))]
+            assert self.first_led.wait(60)
+            told += [threads.submit(self.log.append, "rows", batch_of(i + 1)) for i in range(COMPANIONS)]
+        return told
+
+    def done(self, verb: str) -> int:
+        return sum(it.verb == verb for it in self.store.operations)
+
+    def kept(self, folder: Path) -> list[int]:
+        """What is there when the log is opened again."""
+        self.store.bury()
+        with Log.open(folder) as again:
+            return [id_ for changes in again.read("rows") for id_ in changes.data["id"].to_pylist()]
+
+
+def test_who_commits_while_a_sync_runs_shares_the_next_write_and_sync(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    lsns = sorted(it.result().last for it in scene.play())
+    assert lsns == list(range(1, COMPANIONS + 2))
+    assert scene.log.current_lsn == COMPANIONS + 1
+    assert (scene.done("append"), scene.done("sync")) == (2, 3)
+    scene.log.close()
+
+
+def test_what_is_large_is_not_written_beside_others(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    for it in scene.play(lambda i: row(i, "x" * (1 << 20) if i else "")):
+        it.result()
+    assert scene.done("append") == COMPANIONS + 1
+    scene.log.close()
+
+
+def test_a_write_that_is_refused_for_a_group_is_tried_for_each(tmp_path: Path) -> None:
+    refused = NoSpace("the disk is full", subject="rows", hint="Make room.")
+    scene = Scene(tmp_path, [Fault(at, verb="append", error=refused) for at in (2, 3)])
+    told = scene.play()
+    failed = [i for i, it in enumerate(told) if it.exception() is not None]
+    assert len(failed) == 1, "who led and tried alone; all others led after it, without harm"
+    assert isinstance(told[failed[0]].exception(), NoSpace)
+    kept = [it.result().last for i, it in enumerate(told) if i not in failed]
+    assert sorted(kept) == list(range(1, COMPANIONS + 1))
+    scene.log.close()
+    assert sorted(scene.kept(tmp_path)) == [i for i in range(COMPANIONS + 1) if i not in failed]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_nobody_of_a_group_whose_write_is_unknown_is_told_that_it_did_not_happen(
+    tmp_path: Path, when: str
+) -> None:
+    lost = OutcomeUnknown("the answer was lost", subject="rows", hint="Look.")
+    scene = Scene(tmp_path, [Fault(2, "fail", when, verb="append", error=lost)])  # type: ignore[arg-type]
+    told = scene.play()
+    assert told[0].exception() is None
+    assert all(isinstance(it.exception(), MayHaveHappened) for it in told[1:])
+    assert len(scene.kept(tmp_path)) == (1 if when == "before" else COMPANIONS + 1)
+
+
+def test_nobody_of_a_group_whose_sync_failed_is_told_that_it_did_not_happen(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, [Fault(3, "fail", verb="sync")])
+    told = scene.play()
+    assert told[0].exception() is None
+    assert all(isinstance(it.exception(), MayHaveHappened) for it in told[1:])
+    assert scene.log.current_lsn == 1
+    assert sorted(scene.kept(tmp_path)) == list(range(COMPANIONS + 1))
