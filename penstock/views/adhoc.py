@@ -34,12 +34,18 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",  # or a query could read the caller's variables by name
     "temp_directory": "",  # which would be open to queries; so what does not fit into memory fails
-    "memory_limit": "50%",
-    # As Spark: NULLs are least, 1 / 2 is a half, and dividing by zero is an error for doubles, too.
-    "default_null_order": "NULLS_FIRST_ON_ASC_LAST_ON_DESC",
-    "integer_division": "false",
-    "ieee_floating_point_ops": "false",
 }
+
+_MEMORY_SHARE = 0.625
+"""Of DuckDB's own limit, which is 80 % of what this machine or container has: half of it, then."""
+
+_AS_SPARK = """
+    SET default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC';
+    SET integer_division = false;
+    SET ieee_floating_point_ops = false;  -- dividing a double by zero is an error
+    SET TimeZone = 'UTC';
+    SET lock_configuration = true;
+"""
 
 
 def query(
@@ -71,14 +77,21 @@ def query(
 
     try:
         with duckdb.connect(config={**_CONFIG, "threads": threads}) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET lock_configuration = true")
+            _limit_memory(connection)
+            connection.execute(_AS_SPARK)
             _check_asks(connection, sql)
             _lay_out(connection, sql, tables)
             answer = connection.sql(sql, params=parameters)
             return _as_spark_has_it(answer)
     except (duckdb.Error, pa.ArrowException) as error:
         raise _translated(error, tables) from error
+
+
+def _limit_memory(connection: DuckDBPyConnection) -> None:
+    told = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+    number, unit = str(told[0] if told else "").partition(" ")[::2]
+    if unit in ("KiB", "MiB", "GiB", "TiB"):  # not so where DuckDB found no limit
+        connection.execute(f"SET memory_limit = '{float(number) * _MEMORY_SHARE:.6f}{unit}'")
 
 
 def _check_asks(connection: DuckDBPyConnection, sql: str) -> None:

@@ -216,7 +216,7 @@ def test_errors_are_ours(sql: str, error: type[PenstockError], what: str) -> Non
 def test_a_query_that_wants_too_much_memory_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.views import adhoc
 
-    monkeypatch.setitem(adhoc._CONFIG, "memory_limit", "20MB")
+    monkeypatch.setattr(adhoc, "_MEMORY_SHARE", 0.001)
     with pytest.raises(QueryFailed, match="Ask for less at a time") as caught:
         query("SELECT a.range, list(b.range) FROM range(5000) a, range(5000) b GROUP BY 1", {})
     assert not caught.value.may_have_happened
