@@ -36,6 +36,8 @@ def merged(
     The slices lie side by side and make up the whole range. Holds one file's rows in memory, and a piece.
     """
     total = sum(run.rows for run in runs)
+    if not total:
+        return []
     nbytes = sum(run.rows * run.row_bytes for run in runs)
     files = max(-(-total // policy.most_rows), nbytes // policy.most_bytes, 1)
     most = min(-(-total // files), policy.most_rows)
@@ -62,15 +64,14 @@ def _filled(pieces: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.Rec
     held: list[pa.RecordBatch] = []
     rows = 0
     for piece in pieces:
-        if held and rows + piece.num_rows > most:
-            yield held
-            held, rows = [], 0
-        for start in range(0, piece.num_rows, most):
-            part = piece.slice(start, most)
-            if rows + part.num_rows > most:
+        start = 0
+        while start < piece.num_rows:
+            part = piece.slice(start, most - rows)
+            held.append(part)
+            start += part.num_rows
+            rows += part.num_rows
+            if rows == most:
                 yield held
                 held, rows = [], 0
-            held.append(part)
-            rows += part.num_rows
     if held:
         yield held

@@ -1,4 +1,4 @@
-"""When runs are merged: `due` and `wasteful` find what, `Policy` says how eagerly.
+"""When runs are merged: `due` finds what, `Policy` says how eagerly.
 
 Law: where no merge is due, a run of n rows lies above others that hold less than 0.4 n rows together. So
 over any hash there are at most 1 + log₃.₅ n runs; what is stored is at most 1.4 times the largest run; and
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from penstock.spine.run import Run
 from penstock.spine.slices import Slice
 
-__all__ = ["Merge", "Part", "Policy", "due"]
+__all__ = ["Merge", "Part", "Policy", "due", "gaps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,15 @@ class Part:
             return self
         return Part(run, None if self.slice is None else self.slice.cut(run.begin, run.end))
 
+    @property
+    def file(self) -> str:
+        return "" if self.slice is None else self.slice.file
+
+    @property
+    def density(self) -> float:
+        """Rows per hash, by which parts of one run are told from those of a larger one."""
+        return self.run.rows / (self.run.end - self.run.begin)
+
     def lies_beside(self, other: Part) -> bool:
         """Whether the two share no hash, or were cut within a hash by the merge that wrote both."""
         group = self.run.data.group
@@ -71,41 +80,31 @@ class Merge:
     begin: int
     end: int
     parts: tuple[Part, ...]
+    layer: int = 0
+    """How many larger layers lie above them."""
 
     @property
     def rows(self) -> int:
         return sum(part.run.rows for part in self.parts)
 
+    def cut(self, begin: int, end: int) -> Merge:
+        """What of it lies in the range."""
+        return Merge(begin, end, _cut(self.parts, begin, end), self.layer)
 
-def due(policy: Policy, parts: Sequence[Part], begin: int, end: int, added: int) -> list[Merge]:
-    """The merges to make now, in the order of their ranges, which do not overlap."""
-    return _joined(_Plan(policy, added).of(_Stack.of(parts, begin, end)), policy.most_rows)
 
+def due(
+    policy: Policy, parts: Sequence[Part], slices: Iterable[Slice], begin: int, end: int, added: int
+) -> list[Merge]:
+    """The merges that a step makes which adds so many rows, in the order of their ranges, which do not
+    overlap, save those of files that are mostly garbage.
 
-def wasteful(policy: Policy, parts: Sequence[Part], slices: Iterable[Slice]) -> list[Merge]:
-    """Parts to write anew because they keep files that are mostly garbage. ``slices`` are all of the
-    spine's, whatever range the parts are from: so all shards come to one verdict about a file."""
-    of_file: dict[str, list[Slice]] = {}
-    for it in slices:
-        of_file.setdefault(it.file, []).append(it)
-    found = []
-    live = garbage = 0.0
-    for part in parts:
-        if part.slice is None:
-            continue
-        data = part.run.data
-        there = sum(Run(data, it.begin, it.end).rows for it in of_file[part.slice.file])
-        share = (data.rows - there) / there if there else 0.0  # rows gone for each row that is left
-        live += part.run.rows
-        garbage += share * part.run.rows
-        found.append((share, part))
-    merges = []
-    for share, part in sorted(found, key=lambda it: -it[0]):
-        if garbage <= policy.garbage * live:
-            break
-        merges.append(Merge(part.run.begin, part.run.end, (part,)))
-        garbage -= share * part.run.rows
-    return merges
+    ``slices`` are all of the spine's, whatever range the parts are from: so all shards agree about a file.
+    """
+    plan = _Plan(policy, added)
+    merges = plan.of(_Stack.of(parts, begin, end))
+    taken = {"", *(part.file for merge in merges for part in merge.parts)}
+    free = [part for part in parts if part.file not in taken]
+    return merges + plan.wasteful(free, slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +125,7 @@ class _Stack:
 
     @classmethod
     def of(cls, parts: Sequence[Part], begin: int, end: int) -> _Stack:
-        inside = [part.cut(begin, end) for part in parts if part.run.begin < end and begin < part.run.end]
-        inside = sorted((part for part in inside if part.run.rows), key=lambda part: -part.run.rows)
+        inside = sorted(_cut(parts, begin, end), key=lambda part: -part.density)
         layers: list[list[Part]] = []
         for part in inside:
             for layer in layers:
@@ -171,6 +169,12 @@ class _Stack:
         return [_Stack.of(parts, begin, end)]
 
 
+def _cut(parts: Sequence[Part], begin: int, end: int) -> tuple[Part, ...]:
+    """What of them lies in the range; none is empty."""
+    inside = [part.cut(begin, end) for part in parts if part.run.begin < end and begin < part.run.end]
+    return tuple(part for part in inside if part.run.rows)
+
+
 class _Plan:
     """The merges of one step, as far as its budget goes."""
 
@@ -179,34 +183,79 @@ class _Plan:
         self._budget = policy.most_rows + policy.work * added
 
     def of(self, stack: _Stack, deepest: int | None = None) -> list[Merge]:
-        """``deepest``: the last layer a merge may begin with. So a piece of a range is merged only as part
-        of what is too much for the whole of it."""
+        """``deepest``: the last layer a merge may begin with. So a piece of a range is merged only as part of
+        what is too much for the whole of it."""
         unbalanced = [at for at in stack.unbalanced(self._policy.share) if deepest is None or at <= deepest]
         if not unbalanced or self._budget <= 0:
             return []
         merge = stack.merge(unbalanced[0])
         if merge.rows <= self._policy.most_rows or stack.end - stack.begin == 1:
-            return self._taken(merge)
+            self._budget -= merge.rows
+            return [merge]
         merges = [it for half in stack.halves() for it in self.of(half, unbalanced[0])]
-        if not merges:
-            for at in unbalanced[1:]:
-                merge = stack.merge(at)
-                if merge.rows <= self._policy.most_rows:
-                    return self._taken(merge)
+        return self._with_less(stack, unbalanced[1:], _joined(merges, self._policy.most_rows))
+
+    def wasteful(self, parts: Sequence[Part], slices: Iterable[Slice]) -> list[Merge]:
+        """Parts to write anew as they keep files that are mostly garbage, or to drop as they hold nothing."""
+        of_file: dict[str, list[Slice]] = {}
+        for it in slices:
+            of_file.setdefault(it.file, []).append(it)
+        merges, found = [], []
+        live = garbage = 0.0
+        for part in parts:
+            alone = Merge(part.run.begin, part.run.end, (part,))
+            if not part.run.rows:
+                merges.append(alone)
+                continue
+            data = part.run.data
+            there = sum(Run(data, it.begin, it.end).rows for it in of_file[part.file])
+            its = (data.rows - there) * part.run.rows / there  # its share of what is gone from the file
+            live += part.run.rows
+            garbage += its
+            found.append((its / part.run.rows, its, alone))
+        for _, its, alone in sorted(found, key=lambda it: -it[0]):
+            if garbage <= self._policy.garbage * live or self._budget <= 0:
+                break
+            merges.append(alone)
+            garbage -= its
+            self._budget -= alone.rows
         return merges
 
-    def _taken(self, merge: Merge) -> list[Merge]:
-        self._budget -= merge.rows
-        return [merge]
+    def _with_less(self, stack: _Stack, unbalanced: Sequence[int], merges: list[Merge]) -> list[Merge]:
+        """Where the budget left a range alone, merge at least what fits in one go of what lies over it."""
+        for at in unbalanced:
+            merge = stack.merge(at)
+            if merge.rows <= self._policy.most_rows:
+                left = gaps(stack.begin, stack.end, merges)
+                self._budget -= merge.rows
+                less = [it for gap in left if len((it := merge.cut(*gap)).parts) > 1]
+                return sorted([*merges, *less], key=lambda it: it.begin)
+        return merges
+
+
+def gaps(begin: int, end: int, merges: Sequence[Merge]) -> list[tuple[int, int]]:
+    """What is left of the range between merges, which are in order."""
+    found = []
+    for it in merges:
+        if begin < it.begin:
+            found.append((begin, it.begin))
+        begin = it.end
+    if begin < end:
+        found.append((begin, end))
+    return found
 
 
 def _joined(merges: Sequence[Merge], most_rows: int) -> list[Merge]:
-    """Merges of ranges that meet become one, where that is not too much."""
+    """Merges of ranges that meet and begin with one layer become one, where that is not too much."""
     joined: list[Merge] = []
     for it in merges:
         last = joined[-1] if joined else None
-        if last is not None and last.end == it.begin and last.rows + it.rows <= most_rows:
-            joined[-1] = Merge(last.begin, it.end, last.parts + it.parts)
+        if (
+            last is not None
+            and (last.end, last.layer) == (it.begin, it.layer)
+            and last.rows + it.rows <= most_rows
+        ):
+            joined[-1] = Merge(last.begin, it.end, last.parts + it.parts, it.layer)
         else:
             joined.append(it)
     return joined

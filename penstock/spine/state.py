@@ -12,7 +12,7 @@ from penstock.errors import InvalidArgument
 from penstock.spine.arrange import arrange, arrange_pieces
 from penstock.spine.layout import END, Layout
 from penstock.spine.merge import merged
-from penstock.spine.policy import Merge, Part, Policy, due, wasteful
+from penstock.spine.policy import Merge, Part, Policy, due, gaps
 from penstock.spine.run import Run
 from penstock.spine.runs import Runs
 from penstock.spine.slices import Edit, Slice, edited
@@ -133,8 +133,8 @@ class ShardState:
             return Edit()
         old = self._old(name)
         parts = [*old, *(Part(run, None) for run in new)]
-        merges = due(self._policy, parts, self.begin, self.end, sum(run.rows for run in new))
-        merges += self._wasteful(name, old, merges)
+        rows = sum(run.rows for run in new)
+        merges = due(self._policy, parts, self._slices[name], self.begin, self.end, rows)
         names = (f"{self._prefix}{name}-{number}" for number in count())
         added = self._written(layout, names, new, merges)
         dropped = [part.slice for merge in merges for part in merge.parts if part.slice is not None]
@@ -148,23 +148,17 @@ class ShardState:
             runs = [part.run for part in merge.parts]
             slices += merged(self._store, names, layout, runs, merge.begin, merge.end, self._policy)
         taken = [merge for merge in merges if any(part.slice is None for part in merge.parts)]
-        gaps = _gaps(self.begin, self.end, taken)
-        left = [cut for begin, end in gaps for run in new if (cut := run.cut(begin, end)).rows]
+        between = gaps(self.begin, self.end, taken)
+        left = [cut for begin, end in between for run in new if (cut := run.cut(begin, end)).rows]
         if left:
             for whole in merged(self._store, names, layout, left, self.begin, self.end, self._policy):
-                slices += [it for gap in gaps if (it := whole.cut(*gap)) is not None]
+                slices += [it for gap in between if (it := whole.cut(*gap)) is not None]
         return slices
 
     def _old(self, name: str) -> list[Part]:
         layout = self._layouts[name]
         cut = [part for it in self._slices[name] if (part := it.cut(self.begin, self.end)) is not None]
         return [Part(Run(self._runs.open(it.file, layout), it.begin, it.end), it) for it in cut]
-
-    def _wasteful(self, name: str, old: Sequence[Part], merges: Sequence[Merge]) -> list[Merge]:
-        """Parts to rewrite, of those that no merge takes from."""
-        taken = {part.slice.file for merge in merges for part in merge.parts if part.slice is not None}
-        free = [part for part in old if part.slice is not None and part.slice.file not in taken]
-        return wasteful(self._policy, free, self._slices[name])
 
     def _check_range(self, name: str, rows: pa.RecordBatch) -> None:
         hashes = unsigned(rows.column(0).to_numpy())
@@ -192,15 +186,3 @@ def _runs_of(layout: Layout, batches: Sequence[pa.RecordBatch]) -> list[Run]:
     if sum(batch.nbytes for batch in batches) <= _MOST_BYTES:
         batches = [arrange_pieces(layout, batches)]
     return [Run.in_memory(layout, batch) for batch in batches if batch.num_rows]
-
-
-def _gaps(begin: int, end: int, taken: Sequence[Merge]) -> list[tuple[int, int]]:
-    """What is left of the range between merges, which are in order."""
-    gaps = []
-    for merge in taken:
-        if begin < merge.begin:
-            gaps.append((begin, merge.begin))
-        begin = merge.end
-    if begin < end:
-        gaps.append((begin, end))
-    return gaps

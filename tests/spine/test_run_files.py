@@ -59,9 +59,7 @@ def many_rows(count: int) -> pa.RecordBatch:
         "flag": [[True, False, None][i % 3] for i in range(count)],
         "when": [dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=i) for i in range(count)],
         "tags": [None if i % 4 == 0 else ["a", None, str(i)][: i % 4] for i in range(count)],
-        "pair": [
-            None if i % 6 == 0 else {"a": i, "b": -0.0 if i % 2 else i / 8} for i in range(count)
-        ],
+        "pair": [None if i % 6 == 0 else {"a": i, "b": -0.0 if i % 2 else i / 8} for i in range(count)],
         "fixed": [bytes([i % 256, 1, 2]) for i in range(count)],
         "nothing": [None] * count,
         "entries": [[("a", i % 100)] for i in range(count)],
@@ -122,7 +120,7 @@ def test_a_mapped_run_is_read_in_place(tmp_path) -> None:  # type: ignore[no-unt
 
 
 def test_bytes_of_a_written_run_never_change_and_its_name_is_taken() -> None:
-    store, it = one()
+    store, _ = one()
     before = store.get("run")
     with pytest.raises(AlreadyExists, match="prefix of its own"):
         write_run(
@@ -133,7 +131,7 @@ def test_bytes_of_a_written_run_never_change_and_its_name_is_taken() -> None:
 
 @pytest.mark.parametrize("count", [3, 300])
 def test_every_flipped_byte_is_found_and_named(count: int) -> None:
-    """All bytes of a run of one block, then some of each block of a larger one, padding and tables included."""
+    """All bytes of a small run, then some of each block of a larger one, padding and tables included."""
     store = MemoryStore()
     rows = arrange(MANY, many_rows(count))
     it = write_run(store, "runs/7", MANY, rows)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,8 +15,8 @@ COUNTS = [1 << bits for bits in range(MOST_SHARDS.bit_length())]
 
 @given(st.lists(st.integers(0, END - 1), max_size=20), st.sampled_from(COUNTS))
 def test_each_hash_lies_in_the_range_of_its_shard(hashes: list[int], shards: int) -> None:
-    for given in (np.array(hashes, np.uint64), np.array(hashes, np.uint64).view(np.int64)):
-        for hash_, shard in zip(hashes, shard_of(given, shards).tolist(), strict=True):
+    for told in (np.array(hashes, np.uint64), np.array(hashes, np.uint64).view(np.int64)):
+        for hash_, shard in zip(hashes, shard_of(told, shards).tolist(), strict=True):
             begin, end = shard_range(shard, shards)
             assert begin <= hash_ < end
 
@@ -24,7 +26,7 @@ def test_the_ranges_of_all_shards_lie_end_to_end(shards: int) -> None:
     edges = [shard_range(shard, shards) for shard in range(shards)]
     assert edges[0][0] == 0
     assert edges[-1][1] == END
-    assert all(one[1] == other[0] for one, other in zip(edges, edges[1:], strict=False))
+    assert all(one[1] == other[0] for one, other in pairwise(edges))
 
 
 @pytest.mark.parametrize("shards", [0, 3, -2, MOST_SHARDS * 2])

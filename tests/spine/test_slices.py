@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -27,8 +28,9 @@ def slices() -> st.SearchStrategy[Slice]:
 
 def hashes_of(slices: tuple[Slice, ...]) -> set[tuple[str, int]]:
     """Which elementary pieces of which files there are."""
-    pieces = list(zip(EDGES, EDGES[1:], strict=False))
-    return {(it.file, begin) for it in slices for begin, end in pieces if it.cut(begin, end) is not None}
+    return {
+        (it.file, begin) for it in slices for begin, end in pairwise(EDGES) if it.cut(begin, end) is not None
+    }
 
 
 @given(st.lists(st.tuples(st.booleans(), slices()), max_size=12))
