@@ -94,7 +94,7 @@ def partial_inputs(rows: pa.Schema, keys: pa.Schema, arguments: Sequence[Argumen
     return told
 
 
-def started(argument: Argument, partials: pa.RecordBatch, ids: Int64s) -> GroupedSum | GroupedCountColumn:
+def started(argument: Argument, ids: Int64s, partials: pa.RecordBatch) -> GroupedSum | GroupedCountColumn:
     """The state that partial sums of one argument make; row r of them is of group ``ids[r]``."""
     columns = {"count": numbers(partials, argument.count)}
     if not argument.is_added:

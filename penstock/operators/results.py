@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from penstock.changes.aggregates import GroupedAvg, GroupedSum
 from penstock.changes.rows import canonical, same_rows
 from penstock.errors import ArithmeticOverflow
 from penstock.operators.arguments import ROWS, Argument
@@ -65,14 +66,17 @@ class Results:
             return results(0, 2 * self._count)
         except ArithmeticOverflow as error:
             group = _first_that_overflows(results, 2 * self._count) % self._count
-            raise self._overflow(call, group, error) from error
+            raise self._overflow(call, argument, group, error) from error
 
-    def _overflow(self, call: Call, group: int, error: ArithmeticOverflow) -> ArithmeticOverflow:
+    def _overflow(
+        self, call: Call, argument: Argument, group: int, error: ArithmeticOverflow
+    ) -> ArithmeticOverflow:
         values = ", ".join(repr(it[group].as_py()) for it in self._keys)
         of_group = f"of the group ({values})" if self._keys else "of all rows"
         name = call.function.upper()
+        kind = (GroupedSum if call.function is Function.SUM else GroupedAvg)(argument.kind).result_type
         return ArithmeticOverflow(
-            f"the exact result {of_group} does not fit its type: {error.what}",
+            f"the exact result {of_group} does not fit {kind}",
             subject=f"{name}({call.column}) AS {call.name}",
             hint=error.hint,
         )
