@@ -51,7 +51,9 @@ class History:
         table, draw = db.table(name), self.random
         if name == "items":
             if draw.random() < 0.5 and self._items:
-                gone = [self._items.pop(draw.randrange(len(self._items))) for _ in range(min(3, len(self._items)))]
+                gone = [
+                    self._items.pop(draw.randrange(len(self._items))) for _ in range(min(3, len(self._items)))
+                ]
                 table.delete(gone)
             else:
                 new = [self._row(name) for _ in range(draw.randint(1, 6))]

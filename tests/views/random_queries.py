@@ -47,7 +47,15 @@ class _Maker:
     def query(self, depth: int) -> _Query:
         if depth == 0:
             return self._base()
-        makers = [self._where, self._select, self._join, self._group, self._group, self._distinct, self._union]
+        makers = [
+            self._where,
+            self._select,
+            self._join,
+            self._group,
+            self._group,
+            self._distinct,
+            self._union,
+        ]
         return self.draw.choice(makers)(depth - 1)
 
     def _name(self) -> str:
@@ -94,10 +102,10 @@ class _Maker:
         keys = self.draw.sample(below.columns, self.draw.randint(0, min(2, len(below.columns))))
         calls, columns = [], list(keys)
         for _ in range(self.draw.randint(1, 3)):
-            sql, kind = self._call(*self.draw.choice(below.columns))
-            name = self._name()
             where = f" FILTER (WHERE {self._condition(below)})" if self.draw.random() < 0.2 else ""
-            calls.append(f"{sql}{where} AS {name}")
+            sql, kind = self._call(*self.draw.choice(below.columns), where)
+            name = self._name()
+            calls.append(f"{sql} AS {name}")
             columns.append((name, kind))
         names = ", ".join(name for name, _ in keys)
         by = f" GROUP BY {names}" if keys else ""
@@ -108,7 +116,9 @@ class _Maker:
     def _distinct(self, depth: int) -> _Query:
         below = self.query(depth)
         some = self.draw.sample(below.columns, self.draw.randint(1, min(3, len(below.columns))))
-        return _Query(f"SELECT DISTINCT {', '.join(name for name, _ in some)} FROM ({below.sql})", tuple(some))
+        return _Query(
+            f"SELECT DISTINCT {', '.join(name for name, _ in some)} FROM ({below.sql})", tuple(some)
+        )
 
     def _union(self, depth: int) -> _Query:
         left, right = self.query(depth), self.query(0)
@@ -136,7 +146,12 @@ class _Maker:
 
     def _expression(self, name: str, kind: str) -> tuple[str, str]:
         told = {
-            "int": [(name, "int"), (f"{name} % 3", "int"), (f"{name} > 1", "flag"), (f"coalesce({name}, 0)", "int")],
+            "int": [
+                (name, "int"),
+                (f"{name} % 3", "int"),
+                (f"{name} > 1", "flag"),
+                (f"coalesce({name}, 0)", "int"),
+            ],
             "decimal": [(name, "decimal"), (f"-{name}", "decimal"), (f"{name} > 1", "flag")],
             "double": [(name, "double"), (f"{name} * 2", "double")],
             "text": [(name, "text"), (f"upper({name})", "text"), (f"length({name})", "int")],
@@ -145,18 +160,21 @@ class _Maker:
         }
         return self.draw.choice(told[kind])
 
-    def _call(self, name: str, kind: str) -> tuple[str, str]:
+    def _call(self, name: str, kind: str, where: str) -> tuple[str, str]:
         calls = [("count(*)", "int"), (f"count({name})", "int"), (f"count(DISTINCT {name})", "int")]
         if kind == "flag":
-            return self.draw.choice([*calls, (f"bool_and({name})", "flag"), (f"bool_or({name})", "flag")])
+            sql, kind = self.draw.choice(
+                [*calls, (f"bool_and({name})", "flag"), (f"bool_or({name})", "flag")]
+            )
+            return sql + where, kind
         calls += [(f"min({name})", kind), (f"max({name})", kind)]
         if kind in ("int", "double"):
             calls += [(f"sum({name})", kind), (f"avg({name})", "ratio")]
         if kind == "decimal":
             calls += [(f"sum({name})", "ratio")]
-        chosen = self.draw.choice(calls)
+        sql, kind = self.draw.choice(calls)
         # What is no multiple of a quarter, or very wide, is told but not computed with.
-        return (f"CAST({chosen[0]} AS STRING)", "text") if chosen[1] == "ratio" else chosen
+        return (f"CAST({sql}{where} AS STRING)", "text") if kind == "ratio" else (sql + where, kind)
 
 
 _TYPES = {
