@@ -17,7 +17,7 @@ __all__ = ["FIXES", "Kinds", "kinds_of", "of_whole_numbers"]
 
 Kind = Literal["whole", "broken"]
 Kinds = Mapping[str, Kind]
-"""Of columns by name: whether their numbers are whole. Others, and names of which there are two, are not there."""
+"""Of columns by name: whether their numbers are whole. Other columns are not there."""
 
 _TYPES = {
     "bigint": "BIGINT",

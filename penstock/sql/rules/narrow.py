@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.plan import Aggregate, Join, Node, Select
+from penstock.plan import Aggregate, Call, Function, Join, Node, Select
 from penstock.sql.expression import conjuncts, reads
 from penstock.sql.facts import Facts
 from penstock.sql.rules.walk import over, plain
@@ -63,7 +63,7 @@ def _read_of(node: Node, mine: set[str], facts: Facts) -> list[tuple[Node, set[s
             said = [it.sql for it in node.columns if it.name in mine] + conjuncts(node.where)
             return [(node.input, {name for sql in said for name in reads(sql)})]
         case Aggregate():
-            calls = [it for it in node.calls if it.name in mine]
+            calls = _calls(node, mine)
             return [(node.input, {*node.keys, *(it.column for it in calls if it.column is not None)})]
         case Join():
             left, right = set(facts.columns(node.left)), set(facts.columns(node.right))
@@ -78,11 +78,16 @@ def _narrowed(node: Node, needed: set[str]) -> Node:
     match node:
         case Select():
             return replace(node, columns=tuple(it for it in node.columns if it.name in needed))
-        case Aggregate(calls=calls):
-            kept = tuple(it for it in calls if it.name in needed)
-            return replace(node, calls=kept or calls[:1])
+        case Aggregate():
+            return replace(node, calls=_calls(node, needed))
         case _:
             return node
+
+
+def _calls(node: Aggregate, needed: set[str]) -> tuple[Call, ...]:
+    """Where only the groups themselves are needed, they are counted."""
+    kept = tuple(it for it in node.calls if it.name in needed)
+    return kept or (Call(node.calls[0].name, Function.COUNT),)
 
 
 def _only(node: Node, needed: set[str], facts: Facts) -> Node:
