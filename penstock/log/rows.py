@@ -8,7 +8,8 @@ from operations, times from the commit; so they are made when read, and only whe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +34,7 @@ Int8s = npt.NDArray[np.int8]
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """The rows of one frame to be, serialised. The checksum covers the padding that follows them, too."""
 
     data: pa.Buffer
@@ -44,8 +44,7 @@ class Body:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One frame to be: rows of one collection within a transaction."""
 
     collection: Collection
@@ -99,14 +98,18 @@ def _body(stored: pa.RecordBatch, flags: int, events: int | None = None) -> Body
     return Body(data, crc32c(data, padding(data.size)), flags, rows if events is None else events, rows)
 
 
-_INSERTS = pa.array(np.full(1 << 16, Op.INSERT, np.int8))
+_FEW = 1 << 16
+_INSERTS = pa.array(np.full(_FEW, Op.INSERT, np.int8))
 
 
 def _inserts(rows: int) -> pa.Array:
     """The operation INSERT so many times."""
-    if rows <= len(_INSERTS):
-        return _INSERTS.slice(0, rows)
-    return pa.array(np.full(rows, Op.INSERT, np.int8))
+    return _few_inserts(rows) if rows <= _FEW else pa.array(np.full(rows, Op.INSERT, np.int8))
+
+
+@lru_cache
+def _few_inserts(rows: int) -> pa.Array:
+    return _INSERTS.slice(0, rows)
 
 
 class Stored:

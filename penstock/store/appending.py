@@ -101,12 +101,11 @@ class LocalAppender(Appender):
             raise files.told(error, "opening for appending", path) from error
 
     def append(self, parts: Sequence[Bytes]) -> None:
-        views = parts_of(list(parts))
+        views = parts_of(parts)
         try:
-            files.write_all(self._descriptor, views)
+            self.size += files.write_all(self._descriptor, views)
         except OSError as error:
             raise self._back(error) from error
-        self.size += sum(view.nbytes for view in views)
 
     def _back(self, error: OSError) -> PenstockError:
         """Take back what a failed append left, so that nothing happened; or say that it may have."""

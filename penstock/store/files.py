@@ -48,17 +48,28 @@ def temporary_file(folder: Path) -> tuple[int, Path]:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), path
 
 
-def write_all(descriptor: int, parts: Sequence[memoryview]) -> None:
-    """Append all parts, without joining them."""
-    queue = list(parts)
+def write_all(descriptor: int, parts: Sequence[memoryview]) -> int:
+    """Append all parts, without joining them; return how many bytes they are."""
+    total = sum([part.nbytes for part in parts])
+    if not total:
+        return 0
+    written = os.writev(descriptor, parts[:_AT_ONCE])
+    if written < total:
+        _write_rest(descriptor, list(parts), written)
+    return total
+
+
+def _write_rest(descriptor: int, queue: list[memoryview], written: int) -> None:
+    """Go on after so many bytes: the system takes so many parts at once, and at times not all of them."""
     done = 0
-    while done < len(queue):
-        written = os.writev(descriptor, queue[done : done + _AT_ONCE])
+    while True:
         while done < len(queue) and written >= queue[done].nbytes:
             written -= queue[done].nbytes
             done += 1
-        if written:
-            queue[done] = queue[done][written:]
+        if done == len(queue):
+            return
+        queue[done] = queue[done][written:]
+        written = os.writev(descriptor, queue[done : done + _AT_ONCE])
 
 
 def read_range(path: Path, start: int, length: int) -> bytes:
