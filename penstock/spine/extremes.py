@@ -90,7 +90,7 @@ class _Ranges:
         cls, layout: Layout, run: Run, needles: Needles, bounds: pa.Array | None, greatest: bool
     ) -> _Ranges:
         """All rows of each needle's hash, but none before its bound."""
-        found, starts, stops = run.find(needles.hashes)
+        found, starts, stops = needles.find(run)
         it = cls(layout, run, greatest, found, starts, stops)
         if bounds is not None and len(found):
             bounded = np.flatnonzero(bounds.is_valid().to_numpy(zero_copy_only=False)[found])

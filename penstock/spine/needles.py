@@ -37,8 +37,15 @@ class Needles:
             taken = pa.array(order)
             self.hashes, self._keys = hashes[order], [column.take(taken) for column in columns[1:]]
 
+        self._unique = not bool((self.hashes[1:] == self.hashes[:-1]).any())
+
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def find(self, run: Run) -> tuple[Int64s, Int64s, Int64s]:
+        """Which needles have their hash in the run; of each of these its first row, and the row after its
+        last."""
+        return run.find(self.hashes, unique=self._unique)
 
     def same(self, needles: Int64s, run: Run, rows: Int64s) -> np.ndarray:
         """Pair by pair, whether the row has the needle's key."""
@@ -47,7 +54,7 @@ class Needles:
 
     def pairs(self, run: Run, most: int) -> Iterator[tuple[Int64s, Int64s]]:
         """(needle, row) wherever the keys are equal, so many at a time at most."""
-        found, starts, stops = run.find(self.hashes)
+        found, starts, stops = self.find(run)
         counts = stops - starts
         total = int(counts.sum())
         if total == len(found) <= most:

@@ -109,13 +109,24 @@ class Run:
         begin, end = max(begin, self.begin), min(end, self.end)
         return self if (begin, end) == (self.begin, self.end) else Run(self.data, begin, max(begin, end))
 
-    def find(self, hashes: UInt64s) -> tuple[Int64s, Int64s, Int64s]:
-        """Which of the sorted hashes are here; of each of these its first row, and the row after its last."""
+    def find(self, hashes: UInt64s, *, unique: bool = False) -> tuple[Int64s, Int64s, Int64s]:
+        """Which of the sorted hashes are here; of each of these its first row, and the row after its last.
+
+        ``unique`` says that no hash is wanted twice: then rows are searched for among the hashes where these
+        are more.
+        """
         least, most = self._within(hashes)
         wanted = hashes[least:most]
         if not len(wanted) or not self.rows:
             none = np.empty(0, np.int64)
             return none, none, none
+        if unique and self.rows < len(wanted):
+            which, starts, stops = self._find_rows(wanted)
+        else:
+            which, starts, stops = self._find_hashes(wanted)
+        return which + least, starts, stops
+
+    def _find_hashes(self, wanted: UInt64s) -> tuple[Int64s, Int64s, Int64s]:
         there = self.data.hashes
         rows = self._lower(wanted)
         inside = np.minimum(rows, self.last - 1)
@@ -132,7 +143,18 @@ class Run:
             below = some != np.uint64(END - 1)
             ends[below] = self._lower(some[below] + _ONE)
             stops[shared] = ends
-        return which + least, starts, stops
+        return which, starts, stops
+
+    def _find_rows(self, wanted: UInt64s) -> tuple[Int64s, Int64s, Int64s]:
+        self.data.trust(0, self.first, self.last)
+        there = self.data.hashes[self.first : self.last]
+        places = np.searchsorted(wanted, there)
+        rows = np.flatnonzero(wanted[np.minimum(places, len(wanted) - 1)] == there)
+        places = places[rows]
+        starts = np.flatnonzero(np.concatenate([places[:1] >= 0, places[1:] != places[:-1]]))
+        stops = np.append(starts[1:], len(rows)) if len(rows) else starts
+        which = places[starts]
+        return which, rows[starts] + self.first, rows[stops - 1] + self.first + 1
 
     def take(self, names: Sequence[str], rows: Int64s) -> list[pa.Array]:
         """Columns of these rows."""

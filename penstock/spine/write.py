@@ -94,16 +94,22 @@ class _Summing:
 
     def write(self, data: Any) -> int:
         buffer = pa.py_buffer(data)
-        at = 0
-        while at < buffer.size:
-            length = min(BLOCK - self._filled, buffer.size - at)
-            self._crc = google_crc32c.extend(self._crc, buffer.slice(at, length))
-            self._filled += length
-            at += length
-            if self._filled == BLOCK:
-                self._checks.append(self._crc)
-                self._crc, self._filled = 0, 0
+        at = self._filled and self._fill(buffer, 0)
+        whole = (buffer.size - at) // BLOCK * BLOCK + at
+        self._checks += [google_crc32c.value(buffer.slice(it, BLOCK)) for it in range(at, whole, BLOCK)]
+        if whole < buffer.size:
+            self._fill(buffer, whole)
         return self._writer.write(buffer)
+
+    def _fill(self, buffer: pa.Buffer, at: int) -> int:
+        """Take the next bytes into the block that is begun; where those end."""
+        piece = buffer.slice(at, min(BLOCK - self._filled, buffer.size - at))
+        self._crc = google_crc32c.extend(self._crc, piece)
+        self._filled += piece.size
+        if self._filled == BLOCK:
+            self._checks.append(self._crc)
+            self._crc, self._filled = 0, 0
+        return at + piece.size
 
     def checks(self) -> list[int]:
         return [*self._checks, self._crc] if self._filled else self._checks
