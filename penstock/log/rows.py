@@ -117,6 +117,8 @@ class Stored:
 
     __slots__ = (
         "_changed",
+        "_op_column",
+        "_ops",
         "_times",
         "_weights",
         "collection",
@@ -124,7 +126,6 @@ class Stored:
         "data",
         "first_lsn",
         "flags",
-        "ops",
     )
 
     def __init__(
@@ -134,7 +135,7 @@ class Stored:
         first_lsn: int,
         commit_time: int,
         data: pa.RecordBatch,
-        ops: Int8s,
+        ops: pa.Array,
         weights: pa.Array | None,
         times: pa.Array | None,
         changed: pa.Array | None,
@@ -144,7 +145,8 @@ class Stored:
         self.first_lsn = first_lsn
         self.commit_time = commit_time
         self.data = data
-        self.ops = ops
+        self._op_column = ops
+        self._ops: Int8s | None = None
         self._weights = weights
         self._times = times
         self._changed = changed
@@ -152,28 +154,33 @@ class Stored:
     @classmethod
     def decode(cls, collection: Collection, body: pa.Buffer, frame: Frame) -> Stored:
         """Read a body that was checked before."""
+        flags = frame.flags & _OPTIONAL
+        batch = pa.ipc.read_record_batch(body, _layout(collection, flags))
         width = len(collection.schema)
-        layout = _layout(collection, frame.flags & _OPTIONAL)
-        batch = pa.ipc.read_record_batch(body, layout)
-        extra = {name: batch.column(i) for i, name in enumerate(layout.names[width:], width)}
-        return cls(
-            collection,
-            frame.flags,
-            frame.first_lsn,
-            frame.commit_time,
-            batch.select(range(width)),
-            extra[OP].to_numpy(),
-            extra.get(WEIGHT),
-            extra.get(TS),
-            extra.get(CHANGED),
-        )
+        ops = batch.column(width)
+        extra: list[pa.Array | None] = [None, None, None]
+        if flags:  # beside the operation, which is always there
+            told = (batch.column(i) for i in range(width + 1, batch.num_columns))
+            extra = [next(told) if flags & flag else None for flag, _ in _OPTIONAL_FIELDS]
+            data = batch.select(range(width))
+        else:
+            data = batch.remove_column(width)
+        return cls(collection, frame.flags, frame.first_lsn, frame.commit_time, data, ops, *extra)
+
+    @property
+    def ops(self) -> Int8s:
+        """`Op` of each row."""
+        if self._ops is None:
+            self._ops = self._op_column.to_numpy()
+        return self._ops
 
     def events(self, wanted: LsnRange) -> Stored:
         """Only these events: slices of everything."""
-        starts = np.append(self.event_starts(), len(self.ops)) if self.flags & Flag.UPDATES else None
+        rows = self.data.num_rows
+        starts = np.append(self.event_starts(), rows) if self.flags & Flag.UPDATES else None
         low, high = wanted.first - self.first_lsn, wanted.last - self.first_lsn + 1
         start, stop = (low, high) if starts is None else (int(starts[low]), int(starts[high]))
-        if (start, stop) == (0, len(self.ops)):
+        if (start, stop) == (0, rows):
             return self
 
         def cut(column: pa.Array | None) -> pa.Array | None:
@@ -185,7 +192,7 @@ class Stored:
             wanted.first,
             self.commit_time,
             self.data.slice(start, stop - start),
-            self.ops[start:stop],
+            self._op_column.slice(start, stop - start),
             cut(self._weights),
             cut(self._times),
             cut(self._changed),
@@ -240,6 +247,7 @@ class Stored:
         return told
 
 
+_OPTIONAL_FIELDS = ((Flag.WEIGHTS, _WEIGHT_FIELD), (Flag.TIMES, _TS_FIELD), (Flag.CHANGED, CHANGED_FIELD))
 _OPTIONAL = Flag.WEIGHTS | Flag.TIMES | Flag.CHANGED
 
 
@@ -247,8 +255,8 @@ def _layout(collection: Collection, flags: int) -> pa.Schema:
     """The columns of a body with these flags. Kept with the collection: every frame that is read asks."""
     found = collection.layouts.get(flags)
     if found is None:
-        optional = ((Flag.WEIGHTS, _WEIGHT_FIELD), (Flag.TIMES, _TS_FIELD), (Flag.CHANGED, CHANGED_FIELD))
-        fields = [*collection.schema, _OP_FIELD, *(field for flag, field in optional if flags & flag)]
+        extra = (field for flag, field in _OPTIONAL_FIELDS if flags & flag)
+        fields = [*collection.schema, _OP_FIELD, *extra]
         found = collection.layouts[flags] = pa.schema(fields, collection.schema.metadata)
     return found
 
