@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-__all__ = ["arrays", "batches", "flat_types", "schemas", "types", "values"]
+__all__ = ["any_types", "arrays", "batches", "flat_types", "schemas", "types", "values"]
 
 FLAT = [
     pa.bool_(),
@@ -35,6 +35,32 @@ FLAT = [
     pa.null(),
 ]
 
+RARE = [
+    pa.float16(),
+    pa.date64(),
+    pa.timestamp("s", tz="Europe/Berlin"),
+    pa.timestamp("ns"),
+    pa.time32("s"),
+    pa.time64("ns"),
+    pa.duration("s"),
+    pa.month_day_nano_interval(),
+    pa.decimal256(60, 20),
+    pa.large_binary(),
+    pa.binary(0),
+    pa.string_view(),
+    pa.binary_view(),
+    pa.list_(pa.int64(), 0),
+    pa.struct([]),
+]
+"""What Spark does not have, or has in another form, and other tools do."""
+
+CODED = [
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.dictionary(pa.int32(), pa.float64()),
+    pa.list_(pa.dictionary(pa.int8(), pa.string())),
+]
+"""Arrow 26 makes dictionaries inside of NULL structs whose indexes lead nowhere, so there are none."""
+
 
 def flat_types() -> st.SearchStrategy[pa.DataType]:
     return st.sampled_from(FLAT)
@@ -55,6 +81,16 @@ def _nest(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataTyp
 
 def types(max_leaves: int = 4) -> st.SearchStrategy[pa.DataType]:
     return st.recursive(flat_types(), _nest, max_leaves=max_leaves)
+
+
+def any_types(max_leaves: int = 4) -> st.SearchStrategy[pa.DataType]:
+    """Also what is rare, and views and encodings of what is not."""
+    nested = st.recursive(
+        st.sampled_from(FLAT + RARE),
+        lambda inner: st.one_of(_nest(inner), inner.map(pa.list_view), inner.map(pa.large_list_view)),
+        max_leaves=max_leaves,
+    )
+    return st.one_of(nested, nested, st.sampled_from(CODED))
 
 
 def _integers(kind: pa.DataType) -> st.SearchStrategy[int]:
@@ -78,30 +114,27 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
         return st.booleans()
     if t.is_integer(kind):
         return _integers(kind)
+    if t.is_dictionary(kind):
+        return _values(kind.value_type)
     if t.is_floating(kind):
         width = kind.bit_width
         return st.one_of(
             st.sampled_from([0.0, -0.0, float("nan"), float("inf"), 1.5]), st.floats(width=width)
         )
-    if t.is_string(kind) or t.is_large_string(kind):
+    if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
         return st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
     if t.is_fixed_size_binary(kind):
         return st.binary(min_size=kind.byte_width, max_size=kind.byte_width)
-    if t.is_binary(kind):
+    if t.is_binary(kind) or t.is_large_binary(kind) or t.is_binary_view(kind):
         return st.binary(max_size=4)
-    if t.is_date(kind):
-        return st.dates()
-    if t.is_timestamp(kind):
-        zone = dt.UTC if kind.tz else None
-        return st.datetimes().map(lambda when: when.replace(tzinfo=zone))
-    if t.is_time(kind):
-        return st.times()
-    if t.is_duration(kind):
-        return st.timedeltas(dt.timedelta(days=-1000), dt.timedelta(days=1000))
+    if t.is_interval(kind):
+        return st.tuples(*[st.integers(-2, 2)] * 3).map(pa.MonthDayNano)
     if t.is_decimal(kind):
         top = 10**kind.precision - 1
         context = decimal.Context(prec=60)
         return st.integers(-top, top).map(lambda n: context.scaleb(decimal.Decimal(n), -kind.scale))
+    if t.is_temporal(kind):
+        return _times(kind)
     if t.is_struct(kind):
         return st.fixed_dictionaries({field.name: values(field.type, field.nullable) for field in kind})
     if t.is_map(kind):
@@ -113,18 +146,42 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return st.lists(values(kind.value_type), max_size=3)
 
 
+def _times(kind: pa.DataType) -> st.SearchStrategy[Any]:
+    t = pa.types
+    if t.is_date(kind):
+        return st.dates()
+    whole = {"microsecond": 0} if kind.unit == "s" else {}
+    if t.is_timestamp(kind):
+        zone = dt.UTC if kind.tz else None
+        # 64 bits of nanoseconds hold the years 1678 to 2261.
+        years = [dt.datetime.fromisoformat(text) for text in ("1700-01-01", "2200-01-01")]
+        some = st.datetimes(*years) if kind.unit == "ns" else st.datetimes()
+        return some.map(lambda when: when.replace(tzinfo=zone, **whole))  # type: ignore[arg-type]
+    if t.is_time(kind):
+        return st.times().map(lambda when: when.replace(**whole))  # type: ignore[arg-type]
+    spans = st.timedeltas(dt.timedelta(days=-1000), dt.timedelta(days=1000))
+    return spans.map(lambda span: dt.timedelta(seconds=span.days)) if kind.unit == "s" else spans
+
+
 @st.composite
 def arrays(draw: st.DrawFn, kind: pa.DataType, size: int) -> pa.Array:
     """An array of the type; now and then a slice of a longer one, as real batches are."""
-    before = draw(st.integers(0, 2))
-    items = draw(st.lists(values(kind), min_size=size + before, max_size=size + before))
-    return pa.array(items, kind).slice(before)
+    before, after = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    length = before + size + after
+    items = draw(st.lists(values(kind), min_size=length, max_size=length))
+    return pa.array(items, kind).slice(before, size)
 
 
 @st.composite
-def schemas(draw: st.DrawFn, min_columns: int = 1, max_columns: int = 3) -> pa.Schema:
-    kinds = draw(st.lists(types(), min_size=min_columns, max_size=max_columns))
-    return pa.schema([(f"c{i}", kind) for i, kind in enumerate(kinds)])
+def schemas(
+    draw: st.DrawFn,
+    min_columns: int = 1,
+    max_columns: int = 3,
+    kinds: st.SearchStrategy[pa.DataType] | None = None,
+) -> pa.Schema:
+    kind = types() if kinds is None else kinds
+    drawn = draw(st.lists(kind, min_size=min_columns, max_size=max_columns))
+    return pa.schema([(f"c{i}", kind) for i, kind in enumerate(drawn)])
 
 
 @st.composite

@@ -16,6 +16,8 @@ def identity(value: Any, kind: pa.DataType) -> Any:
     """A hashable that is equal for equal values: one NaN, one zero, a map without order."""
     if value is None:
         return None
+    if pa.types.is_dictionary(kind):
+        return identity(value, kind.value_type)
     if pa.types.is_floating(kind):
         return "NaN" if math.isnan(value) else value + 0.0
     if pa.types.is_struct(kind):

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.changes.changelog import OP_WEIGHTS
-from penstock.changes.names import OP, WEIGHT, is_reserved, user_columns
-from penstock.changes.op import Op
+from penstock.changes.changelog_form import one_batch, user_rows
+from penstock.changes.names import OP, WEIGHT, is_reserved
 from penstock.changes.rows import group
+from penstock.changes.shown import shown_row
 from penstock.changes.zset import ZSet
 from penstock.errors import AppendOnly, InvalidArgument, KeyConflict, ReservedName
 
@@ -51,6 +51,7 @@ def collapse(changes: ZSet | pa.RecordBatch | pa.Table, key: Sequence[str]) -> C
     >>> done.upserts.to_pylist(), done.deletes.to_pylist()
     ([{'id': 1, 'total': 12.5}], [{'id': 2}])
     """
+    key = key if isinstance(key, str) else tuple(key)
     z = _as_zset(changes, "collapse")
     _check_key(z.schema.names, key)
     z = z.consolidate()
@@ -78,7 +79,7 @@ def additions(changes: ZSet | pa.RecordBatch | pa.Table) -> pa.RecordBatch:
     if len(z) and z.weights.min() < 0:
         at = int(np.argmax(z.weights < 0))
         raise AppendOnly(
-            f"{_spell(z.rows, at)} has the weight {z.weights[at]}",
+            f"{shown_row(z.rows, at)} has the weight {z.weights[at]}",
             subject="additions",
             hint="Emit only what is final (EMIT ON WINDOW CLOSE or FINAL), or use a sink that takes deletes.",
         )
@@ -103,23 +104,9 @@ def _as_zset(changes: ZSet | pa.RecordBatch | pa.Table, subject: str) -> ZSet:
             subject=subject,
             hint="Give a ZSet, or a pyarrow RecordBatch or Table.",
         )
-    names = changes.schema.names
-    rows = changes.select(user_columns(names))
-    if WEIGHT in names:
-        return ZSet.from_arrow(rows.append_column(WEIGHT, changes.column(WEIGHT)))
-    return ZSet.from_arrow(rows, _weights_of_ops(changes.column(OP), subject) if OP in names else None)
-
-
-def _weights_of_ops(ops: pa.Array | pa.ChunkedArray, subject: str) -> npt.NDArray[np.int64]:
-    codes = ops.to_numpy() if isinstance(ops, pa.ChunkedArray) else ops.to_numpy(zero_copy_only=False)
-    if codes.dtype.kind not in "iu" or (len(codes) and not 0 <= codes.min() <= codes.max() < len(Op)):
-        raise InvalidArgument(
-            f"the column {OP!r} holds something that is not the number of an operation",
-            subject=subject,
-            hint=f"Use {', '.join(f'{int(op)} for {op.short}' for op in Op)}.",
-        )
-    weights: npt.NDArray[np.int64] = OP_WEIGHTS[codes].astype(np.int64)
-    return weights
+    if OP in changes.schema.names or WEIGHT in changes.schema.names:
+        return ZSet.from_changelog(changes)
+    return ZSet.from_arrow(user_rows(one_batch(changes)))
 
 
 def _check_key(names: list[str], key: Sequence[str]) -> None:
@@ -147,11 +134,7 @@ def _conflict(
 ) -> KeyConflict:
     copies = z.weights[live[ids[live] == ids[at]]]
     return KeyConflict(
-        f"the key {_spell(keys, at)} has {sum(copies.tolist())} live rows",
+        f"the key {shown_row(keys, at)} has {sum(copies.tolist())} live rows",
         subject="collapse",
         hint="Add the columns that tell these rows apart to the key, or look for changes that are missing.",
     )
-
-
-def _spell(rows: pa.RecordBatch, at: int) -> str:
-    return f"({', '.join(f'{name}={value!r}' for name, value in rows.slice(at, 1).to_pylist()[0].items())})"

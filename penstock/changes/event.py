@@ -8,7 +8,6 @@ Its five variants are classes of their own, made for ``match``; their constructo
 from __future__ import annotations
 
 import operator
-import reprlib
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
@@ -20,16 +19,14 @@ from penstock.changes.changelog import ChangelogRecord
 from penstock.changes.event_bytes import Kind, StoredEvent
 from penstock.changes.names import check_user_schema
 from penstock.changes.op import EventType, Op
+from penstock.changes.pickable import pickable_rows
+from penstock.changes.shown import shown_row
 from penstock.changes.zset import ZSet
 from penstock.errors import InvalidArgument
 
 __all__ = ["ChangeEvent", "Delete", "Insert", "Snapshot", "Update", "Watermark"]
 
 E = TypeVar("E", bound="ChangeEvent")
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 24
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 3
-_SHORT.maxlevel = 2
 _MOST_ROWS = 2**31 - 1  # in one batch: beyond it Arrow's 32-bit offsets and indexes end
 
 
@@ -364,7 +361,7 @@ def _copies(data: pa.RecordBatch, count: int) -> pa.RecordBatch:
             subject="ChangeEvent.from_changelog_record",
             hint="Keep such changes as a ZSet, whose weights cost nothing.",
         )
-    return data.take(pa.array(np.repeat(np.arange(data.num_rows), count)))
+    return pickable_rows(data).take(pa.array(np.repeat(np.arange(data.num_rows), count)))
 
 
 def _same(left: pa.RecordBatch, right: pa.RecordBatch) -> bool:
@@ -379,16 +376,5 @@ def _same(left: pa.RecordBatch, right: pa.RecordBatch) -> bool:
 
 
 def _show(batch: pa.RecordBatch, most: int = 3) -> str:
-    names = batch.schema.names[:6]
-    texts = []
-    for row in range(min(batch.num_rows, most)):
-        values = [f"{name}={_value(batch.column(i)[row])}" for i, name in enumerate(names)]
-        texts.append(f"({', '.join(values + ['…'] * (batch.num_columns > len(names)))})")
-    return ", ".join(texts + [f"… {batch.num_rows - most} more"] * (batch.num_rows > most))
-
-
-def _value(scalar: pa.Scalar) -> str:
-    try:
-        return _SHORT.repr(scalar.as_py())
-    except (ValueError, OverflowError, pa.ArrowException):  # a time outside what Python can tell
-        return f"<{scalar.type}>"
+    rows = [shown_row(batch, row) for row in range(min(batch.num_rows, most))]
+    return ", ".join(rows + [f"… {batch.num_rows - most} more"] * (batch.num_rows > most))

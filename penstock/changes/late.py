@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.changes.pickable import decoded, decoded_type
 from penstock.changes.rows import same_rows
 from penstock.changes.slots import SlotTable, grown
 from penstock.changes.window_keys import Shape, WindowKeys
@@ -88,10 +89,10 @@ class LateDataRetractions:
     """
 
     def __init__(self, *, enabled: bool = True, data_type: pa.DataType | None = None) -> None:
-        """``data_type`` is what results are; left out, it is what the first one is."""
+        """``data_type`` is what results are, however encoded; left out, it is what the first one is."""
         self.enabled = enabled
         self.counters = LateCounters()
-        self._type = data_type
+        self._type = None if data_type is None else decoded_type(data_type)
         self._horizon: int | None = None
         self._keys = WindowKeys()
         self._groups: dict[Shape, _Windows] = {}
@@ -200,8 +201,7 @@ class LateDataRetractions:
         self.counters.unchanged += len(first) - sum(counts)
 
     def _results(self, data: pa.Array) -> pa.Array:
-        if pa.types.is_dictionary(data.type):
-            data = data.dictionary_decode()
+        data = decoded(data)
         if self._type is not None and data.type != self._type:
             raise SchemaMismatch(
                 f"the results are of type {data.type}, and {self._type} before",

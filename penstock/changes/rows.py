@@ -20,6 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.changes.nested import entries, is_list, lengths, list_like, map_like
+from penstock.changes.pickable import decoded
 from penstock.errors import SchemaMismatch, Unsupported
 
 __all__ = ["Grouping", "canonical", "check_same_schema", "group", "same_rows"]
@@ -66,8 +68,8 @@ def group(columns: Sequence[pa.Array], length: int) -> Grouping:
     listed = table.group_by(list(keys), use_threads=False).aggregate([("row", "list")]).column("row_list")
     members = listed.combine_chunks() if isinstance(listed, pa.ChunkedArray) else listed
     rows = members.flatten().to_numpy()
-    lengths = pc.list_value_length(members).to_numpy()
-    starts = np.cumsum(lengths) - lengths
+    counts = pc.list_value_length(members).to_numpy()
+    starts = np.cumsum(counts) - counts
     first = rows[starts]
     number = np.arange(len(first))
     if (first[1:] < first[:-1]).any():  # Arrow numbers NULL last where the key is one integer column
@@ -75,7 +77,7 @@ def group(columns: Sequence[pa.Array], length: int) -> Grouping:
         number[order] = np.arange(len(first))
         first = first[order]
     ids = np.empty(length, np.int64)
-    ids[rows] = np.repeat(number, lengths)
+    ids[rows] = np.repeat(number, counts)
     return Grouping(ids, first)
 
 
@@ -83,6 +85,7 @@ def same_rows(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) 
     """Row by row, whether left and right hold the same row."""
     same = np.ones(length, np.bool_)
     for a, b in zip(left, right, strict=True):
+        a, b = decoded(a), decoded(b)
         if is_flat(a.type):
             a, b = groupable(a), groupable(b)
             # NaN is the one value that differs from itself; after `groupable` there is one kind of it.
@@ -125,7 +128,12 @@ def is_flat(kind: pa.DataType) -> bool:
         or pa.types.is_run_end_encoded(kind)
         or isinstance(kind, pa.BaseExtensionType)
         or pa.types.is_null(kind)
+        or _has_no_bytes(kind)  # all of which Arrow counts as one with NULL, and with whatever comes next
     )
+
+
+def _has_no_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_binary(kind) and kind.byte_width == 0)
 
 
 def canonical(array: pa.Array) -> pa.Array:
@@ -141,13 +149,18 @@ def canonical(array: pa.Array) -> pa.Array:
         return kind.wrap_array(canonical(array.storage))
     if pa.types.is_map(kind):
         return _sorted_map(array)
-    if _is_list(kind):
-        values = canonical(array.flatten())
-        return _list_like(kind, array, values)
+    if is_list(kind):
+        return list_like(kind, array, canonical(array.flatten()))
     if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            return array
         fields = [canonical(child) for child in array.flatten()]
         return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
     if pa.types.is_dictionary(kind):
+        if not is_flat(kind.value_type):
+            return pa.DictionaryArray.from_arrays(
+                array.indices, canonical(array.dictionary), ordered=kind.ordered
+            )
         # Two entries may fall together once canonical; decoding and encoding anew keeps that right.
         values = array.dictionary_decode()
         changed = canonical(values)
@@ -156,32 +169,29 @@ def canonical(array: pa.Array) -> pa.Array:
 
 
 def groupable(array: pa.Array) -> pa.Array:
-    """A flat array that groups exactly as ``array`` does."""
+    """A flat array that groups, and compares, exactly as ``array`` does."""
+    array = decoded(array)
     kind = array.type
     if kind in _FLOATS:
-        return _one_zero_one_nan(array)
+        clean = _one_zero_one_nan(array)
+        return clean.cast(pa.float32()) if kind == pa.float16() else clean
+    if pa.types.is_interval(kind):
+        return array.view(pa.binary(16))
     if is_flat(kind) or pa.types.is_null(kind):
         return array
-    if isinstance(kind, pa.BaseExtensionType):
-        return groupable(array.storage)
-    if pa.types.is_dictionary(kind):
-        return groupable(array.dictionary_decode())
-    if pa.types.is_run_end_encoded(kind):
-        return groupable(pc.run_end_decode(array))
+    if _has_no_bytes(kind):
+        return _as_numbers(array, np.zeros(len(array), np.int64))
     if pa.types.is_struct(kind):
         # Each child is NULL where the struct is; the mask tells such rows from structs of NULLs.
-        missing = pc.is_null(array)
-        ids = group([missing, *array.flatten()], len(array)).ids
-        return pa.array(ids, mask=missing.to_numpy(zero_copy_only=False))
+        return _as_numbers(array, group([pc.is_null(array), *array.flatten()], len(array)).ids)
     if pa.types.is_map(kind):
-        entries = _entries(array)
-        keys = group([entries.field(0)], len(entries)).ids
-        items = group([entries.field(1)], len(entries)).ids
-        row = np.repeat(np.arange(len(array)), _lengths(array))
-        order = np.lexsort((keys, row))
-        pairs = np.column_stack([keys, items])[order]
+        keys, items = entries(array)
+        row = np.repeat(np.arange(len(array)), lengths(array))
+        numbers = group([keys], len(keys)).ids
+        order = np.lexsort((numbers, row))
+        pairs = np.column_stack([numbers, group([items], len(items)).ids])[order]
         return _as_bytes(array, np.ascontiguousarray(pairs).reshape(-1), width=16)
-    if _is_list(kind):
+    if is_list(kind):
         items = array.flatten()
         return _as_bytes(array, group([items], len(items)).ids, width=8)
     raise Unsupported(
@@ -191,15 +201,12 @@ def groupable(array: pa.Array) -> pa.Array:
     )
 
 
-# List views are not here: Arrow 26 casts a slice of one to a list with broken offsets, and Spark has none.
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
 def _one_zero_one_nan(array: pa.Array) -> pa.Array:
     """0.0 for −0.0, and one quiet NaN for all of them."""
-    kind = _FLOATS[array.type]
-    values = np.frombuffer(array.buffers()[1] or b"", dtype=kind)[array.offset : array.offset + len(array)]
+    if not len(array):
+        return array
+    kind = np.dtype(_FLOATS[array.type])
+    values = np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
     nan = np.isnan(values)
     if not (nan.any() or (np.signbit(values) & (values == 0)).any()):
         return array
@@ -209,64 +216,32 @@ def _one_zero_one_nan(array: pa.Array) -> pa.Array:
     return pa.array(clean, type=array.type, mask=_true(pc.is_null(array)))
 
 
-def _lengths(array: pa.Array) -> Int64s:
-    """Items per row, 0 where the row is NULL."""
-    kind = array.type
-    if pa.types.is_fixed_size_list(kind):
-        return np.where(_true(pc.is_null(array)), 0, kind.list_size).astype(np.int64)
-    if pa.types.is_map(kind):
-        offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
-        return np.where(_true(pc.is_null(array)), 0, np.diff(offsets)).astype(np.int64)
-    lengths: Int64s = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
-    return lengths
-
-
-def _entries(array: pa.Array) -> pa.StructArray:
-    """The entries of the rows that are not NULL, in order."""
-    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
-    keys, items = array.keys, array.items  # the whole child, whatever slice ``array`` is
-    if array.null_count or offsets[0] != 0 or len(keys) != offsets[-1]:
-        lengths = _lengths(array)
-        skipped = offsets[:-1] - (np.cumsum(lengths) - lengths)
-        take = np.repeat(skipped, lengths) + np.arange(lengths.sum())
-        keys, items = keys.take(pa.array(take)), items.take(pa.array(take))
-    return pa.StructArray.from_arrays([keys, items], names=["key", "value"])
+def _as_numbers(array: pa.Array, numbers: Int64s) -> pa.Array:
+    """A number per row; NULL rows stay NULL."""
+    return pa.array(numbers, mask=_true(pc.is_null(array)))
 
 
 def _as_bytes(array: pa.Array, numbers: Int64s, width: int) -> pa.Array:
     """One byte string per row, made of the row's numbers; NULL rows stay NULL."""
-    offsets = np.concatenate([[0], np.cumsum(_lengths(array))]) * width
+    offsets = np.concatenate([[0], np.cumsum(lengths(array))]) * width
     flat = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(array), [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(numbers)]
     )
     return pc.if_else(pc.is_null(array), pa.scalar(None, pa.large_binary()), flat)
 
 
-def _list_like(kind: pa.DataType, array: pa.Array, values: pa.Array) -> pa.Array:
-    mask = pc.is_null(array)
-    if pa.types.is_fixed_size_list(kind):
-        if array.null_count:
-            # `flatten` left the NULL rows' items out; a fixed-size list needs them in place.
-            spread = np.cumsum(_lengths(array)) - _lengths(array)
-            index = np.repeat(spread, kind.list_size) + np.tile(np.arange(kind.list_size), len(array))
-            gone = np.repeat(_true(mask), kind.list_size)
-            values = values.take(pa.array(index, mask=gone))
-        return pa.FixedSizeListArray.from_arrays(values, type=kind, mask=mask)
-    offsets = np.concatenate([[0], np.cumsum(_lengths(array))])
-    if pa.types.is_large_list(kind):
-        return pa.LargeListArray.from_arrays(pa.array(offsets), values, type=kind, mask=mask)
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind, mask=mask)
-
-
 def _sorted_map(array: pa.Array) -> pa.Array:
-    entries = _entries(array)
-    keys, items = canonical(entries.field(0)), canonical(entries.field(1))
-    lengths = _lengths(array)
-    if is_flat(keys.type) and (lengths > 1).any():
-        row = np.repeat(np.arange(len(array)), lengths)
+    """By key, where keys have an order; of equal maps with other keys, each stays as it is."""
+    keys, items = map(canonical, entries(array))
+    counts = lengths(array)
+    if _has_order(keys.type) and (counts > 1).any():
+        row = np.repeat(np.arange(len(array)), counts)
         order = pc.sort_indices(
             pa.table({"row": row, "key": keys}), sort_keys=[("row", "ascending"), ("key", "ascending")]
         )
         keys, items = keys.take(order), items.take(order)
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-    return pa.MapArray.from_arrays(offsets, keys, items, type=array.type, mask=pc.is_null(array))
+    return map_like(array.type, array, keys, items)
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    return is_flat(kind) and not pa.types.is_interval(kind) and kind != pa.float16()

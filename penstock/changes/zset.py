@@ -17,13 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.changes import rows as _rows
+from penstock.changes.changelog_form import from_changelog, integers, not_arrow, one_batch, to_changelog
 from penstock.changes.names import WEIGHT, check_user_schema
-from penstock.errors import ArithmeticOverflow, InvalidArgument
+from penstock.changes.pickable import pickable_rows
+from penstock.changes.shown import shown_row
+from penstock.changes.weights import as_weights, negated, sum_by_group, times, total
+from penstock.errors import InvalidArgument, SchemaMismatch, Unsupported
 
 __all__ = ["ZSet"]
 
 Int64s = npt.NDArray[np.int64]
-_MAX = 2**63 - 1
 
 
 class ZSet:
@@ -40,23 +43,37 @@ class ZSet:
 
     __slots__ = ("_consolidated", "_rows", "_weights")
 
-    def __init__(self, rows: pa.RecordBatch, weights: npt.ArrayLike, *, _consolidated: bool = False) -> None:
-        """Take rows and their weights as they are; `from_arrow` also takes tables and checks names."""
-        array = np.asarray(weights)
-        if array.dtype != np.int64:
-            array = _as_int64(array)
-        if array.shape != (rows.num_rows,) and rows.num_columns:
+    def __init__(self, rows: pa.RecordBatch, weights: npt.ArrayLike) -> None:
+        """Take rows and their weights as they are; `from_arrow` also takes tables and checks names.
+
+        Columns that Arrow cannot pick rows from (views, runs) become ordinary ones: see
+        `penstock.changes.pickable`.
+        """
+        if not isinstance(rows, pa.RecordBatch):
+            raise not_arrow(rows)
+        array = as_weights(weights, "ZSet")
+        if array.shape != (rows.num_rows,):
             raise InvalidArgument(
                 f"there are {rows.num_rows} rows and weights of shape {array.shape}",
                 subject="ZSet",
                 hint="Give exactly one weight per row.",
             )
-        if array.flags.writeable:
-            array = array.view()
-            array.flags.writeable = False
+        self._set(pickable_rows(rows), array, consolidated=False)
+
+    @classmethod
+    def _of(cls, rows: pa.RecordBatch, weights: Int64s, *, consolidated: bool = False) -> ZSet:
+        """As the constructor, for what is known to be right."""
+        z = cls.__new__(cls)
+        z._set(rows, weights, consolidated)
+        return z
+
+    def _set(self, rows: pa.RecordBatch, weights: Int64s, consolidated: bool) -> None:
+        if weights.flags.writeable:
+            weights = weights.view()
+            weights.flags.writeable = False
         self._rows = rows
-        self._weights: Int64s = array
-        self._consolidated = _consolidated
+        self._weights = weights
+        self._consolidated = consolidated
 
     # -- building ---------------------------------------------------------------------------------
 
@@ -64,7 +81,7 @@ class ZSet:
     def empty(cls, schema: pa.Schema) -> ZSet:
         """The zero of the group: no rows."""
         batch = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-        return cls(batch, np.empty(0, np.int64), _consolidated=True)
+        return cls._of(pickable_rows(batch), np.empty(0, np.int64), consolidated=True)
 
     @classmethod
     def from_arrow(cls, data: pa.RecordBatch | pa.Table, weights: npt.ArrayLike | int | None = None) -> ZSet:
@@ -73,25 +90,29 @@ class ZSet:
         >>> ZSet.from_arrow(pa.table({"x": [7, 8], "_weight": [2, -1]}))
         ZSet(2 rows: +2 (x=7), −1 (x=8))
         """
-        batch = _one_batch(data)
+        batch = one_batch(data)
         if WEIGHT in batch.schema.names:
-            column = batch.column(WEIGHT)
+            column = integers(batch, WEIGHT)
             batch = batch.drop_columns([WEIGHT])
-            if weights is None:
-                if column.null_count:
-                    raise InvalidArgument(
-                        f"{column.null_count} values of the column {WEIGHT!r} are NULL",
-                        subject="ZSet",
-                        hint="Give every row a weight.",
-                    )
-                weights = column.to_numpy(zero_copy_only=False)
+            weights = column if weights is None else weights
         check_user_schema(batch.schema, "ZSet")
         if weights is None:
             weights = 1
-        array = np.asarray(weights)
-        if array.ndim == 0:
-            array = np.full(batch.num_rows, _as_int64(array), np.int64)
-        return cls(batch, array)
+        if np.ndim(weights) == 0:
+            weights = np.full(batch.num_rows, as_weights(weights, "ZSet"), np.int64)
+        return cls(batch, weights)
+
+    @classmethod
+    def from_changelog(cls, data: pa.RecordBatch | pa.Table) -> ZSet:
+        """Rows from changelog form: with ``_op`` or ``_weight`` or both, which must not contradict.
+
+        A weight counts copies; without ``_weight`` each row counts as its operation says. Whatever else
+        Penstock's own columns tell (LSN, time) plays no part.
+
+        >>> ZSet.from_changelog(pa.table({"x": [7, 8], "_op": [2, 3], "_lsn": [5, 6]}))
+        ZSet(2 rows: +1 (x=7), −1 (x=8))
+        """
+        return cls(*from_changelog(data))
 
     @classmethod
     def from_rows(
@@ -101,7 +122,15 @@ class ZSet:
         weights: npt.ArrayLike | int | None = None,
     ) -> ZSet:
         """Rows from dictionaries: for people and tests, not for the hot path."""
-        return cls.from_arrow(pa.RecordBatch.from_pylist(list(rows), schema=schema), weights)
+        try:
+            batch = pa.RecordBatch.from_pylist(list(rows), schema=schema)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise SchemaMismatch(
+                f"a value does not fit its column: {error}",
+                subject="ZSet.from_rows",
+                hint="Give values of the schema's types, None for NULL.",
+            ) from error
+        return cls.from_arrow(batch, weights)
 
     @classmethod
     def concat(cls, parts: Sequence[ZSet]) -> ZSet:
@@ -110,16 +139,23 @@ class ZSet:
             raise InvalidArgument(
                 "there is nothing to add up", subject="ZSet.concat", hint="Use ZSet.empty(schema) for a zero."
             )
-        schema = parts[0].schema
         for part in parts[1:]:
-            _rows.check_same_schema(schema, part.schema, "ZSet")
-        some = [part for part in parts if len(part)]
-        if len(some) <= 1:
-            return some[0] if some else parts[0]
-        batch = pa.concat_batches(
-            [part._rows.cast(schema) if part.schema != schema else part._rows for part in some]
-        )
-        return cls(batch, np.concatenate([part._weights for part in some]))
+            _rows.check_same_schema(parts[0].schema, part.schema, "ZSet")
+        schema = _common(parts)
+        some = [part for part in parts if len(part)] or [parts[0]]
+        batches = [_with_schema(part._rows, schema) for part in some]
+        if len(some) == 1:
+            return cls._of(batches[0], some[0]._weights, consolidated=some[0]._consolidated)
+        try:
+            batch = pa.concat_batches(batches)
+        except pa.ArrowException as error:
+            raise Unsupported(
+                f"the rows do not fit into one batch: {error}",
+                subject="ZSet",
+                hint="Cast columns with dictionaries to their values' type, and those with very long texts "
+                "to large_string.",
+            ) from error
+        return cls._of(batch, np.concatenate([part._weights for part in some]))
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -140,7 +176,7 @@ class ZSet:
     @property
     def total_weight(self) -> int:
         """The sum of all weights, exact whatever its size."""
-        return _exact_sum(self._weights)
+        return total(self._weights)
 
     @property
     def is_consolidated(self) -> bool:
@@ -165,6 +201,17 @@ class ZSet:
         """The rows with their weights as one more column."""
         return self._rows.append_column(pa.field(weight, pa.int64(), nullable=False), pa.array(self._weights))
 
+    def to_changelog(self) -> pa.RecordBatch:
+        """The rows in changelog form: ``_op`` is +I where copies are added, -D where they are taken away.
+
+        ``_weight`` says how many; rows of weight 0 are left out. `from_changelog` gives the Z-set back.
+
+        >>> ZSet.from_arrow(pa.table({"x": [7, 8]}), [1, -2]).to_changelog().to_pylist()
+        [{'x': 7, '_op': 0, '_weight': 1}, {'x': 8, '_op': 3, '_weight': -2}]
+        """
+        z = self._where(self._weights != 0)
+        return to_changelog(z._rows, z._weights)
+
     def to_dict(self) -> dict[tuple[Any, ...], int]:
         """Consolidated content as ``{row: weight}``: for people and tests. Rows must be hashable."""
         z = self.consolidate()
@@ -174,9 +221,7 @@ class ZSet:
     # -- algebra ----------------------------------------------------------------------------------
 
     def __neg__(self) -> ZSet:
-        if len(self) and self._weights.min() == -_MAX - 1:
-            raise _overflow("negated")
-        return ZSet(self._rows, -self._weights, _consolidated=self._consolidated)
+        return ZSet._of(self._rows, negated(self._weights), consolidated=self._consolidated)
 
     def __add__(self, other: ZSet) -> ZSet:
         """The sum. The result is not consolidated: additions are often many, consolidation is once."""
@@ -198,18 +243,14 @@ class ZSet:
         """Weights times a number, or times one number per row (as a join multiplies them)."""
         if not isinstance(factor, int | np.integer | np.ndarray) or isinstance(factor, bool):
             return NotImplemented
-        by = _as_int64(np.asarray(factor))
+        by = as_weights(factor, "ZSet")
         if by.ndim and by.shape != self._weights.shape:
             raise InvalidArgument(
                 f"there are {len(self)} rows and factors of shape {by.shape}",
                 subject="ZSet",
                 hint="Multiply by one number, or by exactly one per row.",
             )
-        if len(self) and _widest(self._weights) * _widest(by) > _MAX:
-            exact = self._weights.astype(object) * by.astype(object)
-            if max(exact.max(), -1 - exact.min()) > _MAX:
-                raise _overflow("multiplied")
-        return ZSet(self._rows, self._weights * by)
+        return ZSet._of(self._rows, times(self._weights, by))
 
     __rmul__ = __mul__
 
@@ -226,7 +267,7 @@ class ZSet:
         if self._consolidated:
             return self
         grouping = _rows.group(self._rows.columns, len(self))
-        weights = _sum_by_group(self._weights, grouping)
+        weights = sum_by_group(self._weights, grouping.ids, grouping.count)
         alive = weights != 0
         if grouping.count == len(self) and alive.all():
             batch = self._rows
@@ -235,7 +276,7 @@ class ZSet:
             weights = weights[alive]
         columns = [_rows.canonical(column) for column in batch.columns]
         batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema) if columns else batch
-        return ZSet(batch, weights, _consolidated=True)
+        return ZSet._of(batch, weights, consolidated=True)
 
     def split(self) -> tuple[ZSet, ZSet]:
         """What is added and what is taken away: ``plus + minus == z``, rows of weight 0 left out."""
@@ -244,11 +285,22 @@ class ZSet:
     def filter(self, mask: npt.ArrayLike | pa.Array) -> ZSet:
         """The rows where the mask is true; NULL is not true."""
         if isinstance(mask, pa.Array | pa.ChunkedArray):
-            mask = mask.fill_null(False).to_numpy(zero_copy_only=False)
-        return self._where(np.asarray(mask, np.bool_))
+            if not pa.types.is_boolean(mask.type):
+                raise _not_truth(mask.type)
+            return self._where(mask.fill_null(False).to_numpy(zero_copy_only=False))
+        array = np.asarray(mask)
+        if array.dtype != np.bool_ and array.size:
+            raise _not_truth(array.dtype)
+        return self._where(array.astype(np.bool_))
 
     def project(self, columns: Sequence[str]) -> ZSet:
         """Only these columns, in this order. Linear: weights stay, equal rows are not yet summed."""
+        if isinstance(columns, str) or len(set(columns)) < len(columns):
+            raise InvalidArgument(
+                f"{columns!r} does not name columns, each once",
+                subject="ZSet",
+                hint='Give a list such as ["id", "total"].',
+            )
         missing = [name for name in columns if name not in self.schema.names]
         if missing:
             raise InvalidArgument(
@@ -256,7 +308,7 @@ class ZSet:
                 subject="ZSet",
                 hint=f"The columns are {', '.join(self.schema.names)}.",
             )
-        return ZSet(self._rows.select(list(columns)), self._weights)
+        return ZSet._of(self._rows.select(list(columns)), self._weights)
 
     def _where(self, mask: npt.NDArray[np.bool_]) -> ZSet:
         if mask.shape != self._weights.shape:
@@ -267,8 +319,10 @@ class ZSet:
             )
         if mask.all():
             return self
-        kept = self._rows.filter(pa.array(mask)) if self._rows.num_columns else self._rows
-        return ZSet(kept, self._weights[mask], _consolidated=self._consolidated)
+        # Of a batch without columns, filtering would keep the number of rows.
+        few = self._rows.num_columns
+        kept = self._rows.filter(pa.array(mask)) if few else self._rows.slice(0, np.count_nonzero(mask))
+        return ZSet._of(kept, self._weights[mask], consolidated=self._consolidated)
 
     # -- comparing and showing --------------------------------------------------------------------
 
@@ -278,80 +332,51 @@ class ZSet:
             return NotImplemented
         if self.schema.names != other.schema.names or self.schema.types != other.schema.types:
             return False
-        return (self - other).is_zero()
+        mine, theirs = self.consolidate(), other.consolidate()
+        if len(mine) != len(theirs):
+            return False
+        # Not by subtracting: −2⁶³ is a weight like any other, and has no opposite.
+        grouping = _rows.group(ZSet.concat([mine, theirs])._rows.columns, 2 * len(mine))
+        partner = grouping.ids[len(mine) :]
+        if grouping.count > len(mine):
+            return False
+        return bool((mine._weights[partner] == theirs._weights).all())
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = self._rows.slice(0, 5).to_pylist() if self._rows.num_columns else [{}] * min(5, len(self))
         parts = [
-            f"{'+' if weight >= 0 else '−'}{abs(weight)} ({', '.join(f'{k}={v!r}' for k, v in row.items())})"
-            for weight, row in zip(self._weights.tolist(), shown, strict=False)
+            f"{'+' if weight >= 0 else '−'}{abs(weight)} {shown_row(self._rows, row)}"
+            for row, weight in enumerate(self._weights[:5].tolist())
         ]
         more = [f"… {len(self) - 5} more"] if len(self) > 5 else []
         noun = "row" if len(self) == 1 else "rows"
         return f"ZSet({len(self)} {noun}{': ' if parts else ''}{', '.join(parts + more)})"
 
 
-def _one_batch(data: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
-    if isinstance(data, pa.RecordBatch):
-        return data
-    if isinstance(data, pa.Table):
-        columns = [column.combine_chunks() for column in data.columns]
-        flat = [
-            (column.chunk(0) if column.num_chunks else pa.array([], column.type))
-            if isinstance(column, pa.ChunkedArray)
-            else column
-            for column in columns
-        ]
-        return pa.RecordBatch.from_arrays(flat, schema=data.schema)
-    raise InvalidArgument(
-        f"{type(data).__name__} is not Arrow data",
-        subject="ZSet",
-        hint="Give a pyarrow RecordBatch or Table.",
-    )
+def _common(parts: Sequence[ZSet]) -> pa.Schema:
+    """The first one's schema; a column that is nullable in any part is nullable in the sum."""
+    schema = parts[0].schema
+    if all(part.schema is schema or part.schema == schema for part in parts):
+        return schema
+    fields = [
+        field.with_nullable(any(part.schema.field(i).nullable for part in parts))
+        for i, field in enumerate(schema)
+    ]
+    return pa.schema(fields, schema.metadata)
 
 
-def _as_int64(values: npt.NDArray[Any]) -> Int64s:
-    if values.size == 0:
-        return values.astype(np.int64)
-    if values.dtype.kind not in "iu" or (values.dtype == np.uint64 and values.max() > _MAX):
-        raise InvalidArgument(
-            f"weights of type {values.dtype} are not 64-bit integers",
-            subject="ZSet",
-            hint="Weights count copies: give integers.",
-        )
-    return values.astype(np.int64)
+def _with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if not rows.num_columns:
+        return rows.replace_schema_metadata(schema.metadata)
+    if rows.schema.equals(schema, check_metadata=True):
+        return rows
+    return pa.RecordBatch.from_arrays(rows.columns, schema=schema)
 
 
-def _widest(values: Int64s) -> int:
-    """The greatest absolute value, as a Python integer (|−2⁶³| has no int64)."""
-    return max(int(values.max()), -int(values.min())) if values.size else 0
-
-
-def _exact_sum(values: Int64s) -> int:
-    return int((values >> 32).sum()) * 2**32 + int((values & 0xFFFFFFFF).sum())
-
-
-def _sum_by_group(weights: Int64s, grouping: _rows.Grouping) -> Int64s:
-    if grouping.count == len(weights):
-        return weights
-    sums = np.zeros(grouping.count, np.int64)
-    np.add.at(sums, grouping.ids, weights)
-    if _widest(weights) * len(weights) > _MAX:
-        # int64 may have wrapped: add the upper halves apart and see whether both tell the same.
-        upper = np.zeros(grouping.count, np.int64)
-        lower = np.zeros(grouping.count, np.int64)
-        np.add.at(upper, grouping.ids, weights >> 32)
-        np.add.at(lower, grouping.ids, weights & 0xFFFFFFFF)
-        if ((upper + (lower >> 32)) != (sums >> 32)).any():
-            raise _overflow("summed")
-    return sums
-
-
-def _overflow(how: str) -> ArithmeticOverflow:
-    return ArithmeticOverflow(
-        f"a weight leaves the range of 64 bits when {how}",
-        subject="ZSet",
-        hint="No real bag holds so many copies of one row: look for a change that is applied over and over.",
+def _not_truth(kind: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"a mask of {kind} does not hold truth values",
+        subject="ZSet.filter",
+        hint="Compare first, as in pc.greater(column, 0).",
     )

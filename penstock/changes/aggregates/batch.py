@@ -69,8 +69,15 @@ class Batch:
         """The rows whose value is not NULL, and their values."""
         if values.null_count == 0:
             return self, values
-        mask = pc.is_valid(values).to_numpy(zero_copy_only=False)
-        return self.where(mask), values.drop_null()
+        return self.counted(values), values.drop_null()
+
+    def counted(self, values: pa.Array) -> Batch:
+        """The rows whose value is not NULL."""
+        kind = values.type
+        encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+        if values.null_count == 0 and not encoded:  # those have NULLs that are not counted
+            return self
+        return self.where(pc.is_valid(values).to_numpy(zero_copy_only=False))
 
 
 def check_values(values: pa.Array | None, kind: pa.DataType | None, rows: int, subject: str) -> pa.Array:

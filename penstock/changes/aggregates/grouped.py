@@ -252,7 +252,7 @@ class GroupedCountColumn(GroupedCount):
         GroupedAggregate.update(self, group_ids, values, weights)
 
     def _prepare(self, batch: Batch, values: pa.Array) -> Commit:
-        return prepare_count(self._count, batch.valid(values)[0], batch.groups)
+        return prepare_count(self._count, batch.counted(values), batch.groups)
 
 
 def prepare_count(count: Limbs, batch: Batch, groups: int) -> Commit:

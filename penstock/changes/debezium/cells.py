@@ -19,7 +19,8 @@ from penstock.changes.debezium.convert import convert
 from penstock.changes.debezium.decimals import decimals, variable_decimals
 from penstock.changes.debezium.misfit import Misfit, of_field, of_item, shown
 from penstock.changes.debezium.scalars import check, scalars
-from penstock.changes.debezium.types import DECIMAL, VARIABLE_DECIMAL, ConnectType, is_list, plain_type
+from penstock.changes.debezium.types import DECIMAL, VARIABLE_DECIMAL, ConnectType, plain_type
+from penstock.changes.nested import fixed_lists, is_list
 
 __all__ = ["cells", "laid_out", "present"]
 
@@ -108,10 +109,7 @@ def _lists(
     odd = next((at for at, value in enumerate(values) if value is not None and len(value) != size), None)
     if odd is not None:
         raise Misfit(odd, f"it has {len(values[odd])} items, and {target} has {size}", _SHAPE_HINT)
-    missing = mask.to_numpy(zero_copy_only=False)
-    place = np.repeat(offsets[:-1], size) + np.tile(np.arange(size), len(values))
-    spread = items.take(pa.array(place, mask=np.repeat(missing, size)))
-    return pa.FixedSizeListArray.from_arrays(spread, type=target, mask=mask)
+    return fixed_lists(target, items, mask.to_numpy(zero_copy_only=False))
 
 
 def _maps(

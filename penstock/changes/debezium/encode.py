@@ -24,6 +24,7 @@ from penstock.changes.debezium.source import Source
 from penstock.changes.debezium.types import Decimals, check_decimals
 from penstock.changes.names import LSN, OP, TS, WEIGHT, check_user_schema, user_columns
 from penstock.changes.op import Op
+from penstock.changes.pickable import pickable_rows
 from penstock.changes.rows import same_rows
 from penstock.errors import ArithmeticOverflow, InvalidArgument
 
@@ -77,6 +78,7 @@ def encode(
     ('{"before":{"id":1},"after":null,"sour', None, ['{"id":1}', '{"id":1}'])
     """
     check_decimals(decimals)
+    batch = pickable_rows(batch)
     names = _check(batch, key)
     columns = [batch.column(name) for name in names]
     row_type = struct_type(pa.schema([batch.schema.field(name) for name in names]), decimals)

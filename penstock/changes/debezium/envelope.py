@@ -18,9 +18,8 @@ __all__ = ["Envelope"]
 
 Row = Mapping[str, Any]
 
-_PLAIN = frozenset((str, int, bool, type(None)))
-"""Types of which JSON has but one form, so that no way through Arrow is needed."""
 _TOP = 2**63
+_OPS = {op: f'{{"op":"{op}","ts_ms":' for op in ("c", "u", "d", "r")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +60,35 @@ class Envelope:
     def to_json(self, decimals: Decimals = "precise") -> str:
         """The message. A ``before`` or ``after`` that there is not is left out.
 
-        Python values are written as the Arrow values they become, so they look as `encode` writes them:
+        Python values are written as the Arrow values they become, so they mean what `encode` writes. About
+        1 µs where all are text, numbers, truth values or None, and some 10 µs per column where they are not.
 
         >>> from decimal import Decimal
         >>> row = {"balance": Decimal("1.50"), "bin": b"hello"}
         >>> Envelope.insert(row, Source("s", "d", "t", version="1"), 0).to_json()[-45:]
         ',"after":{"balance":"AJY=","bin":"aGVsbG8="}}'
         """
-        check_decimals(decimals)
-        told = {"op": self.op, "ts_ms": self.ts_ms, "source": self.source.to_dict()}
-        head = orjson.dumps(told)[:-1].decode()
-        before = "" if self.before is None else f',"before":{_row_json(self.before, decimals)}'
-        after = "" if self.after is None else f',"after":{_row_json(self.after, decimals)}'
-        return f"{head}{before}{after}}}"
+        if decimals != "precise":
+            check_decimals(decimals)
+        head, ts_ms = _OPS.get(self.op), self.ts_ms
+        if head is None or type(ts_ms) is not int or not -_TOP <= ts_ms < _TOP:
+            raise self._unfit()
+        before, after = self.before, self.after
+        images = "" if before is None else f',"before":{_row_json(before, decimals)}'
+        if after is not None:
+            images += f',"after":{_row_json(after, decimals)}'
+        return f'{head}{ts_ms},"source":{self.source.to_json()}{images}}}'
+
+    def _unfit(self) -> InvalidArgument:
+        return InvalidArgument(
+            f"the op is {self.op!r} and the time {self.ts_ms!r}",
+            subject="Envelope",
+            hint=f"An op is one of {', '.join(_OPS)}, and a time is an integer of 64 bits.",
+        )
 
 
 def _row_json(row: Row, decimals: Decimals) -> str:
-    if all(
-        type(value) in _PLAIN and (type(value) is not int or -_TOP <= value < _TOP) for value in row.values()
-    ):
+    if _is_plain(row):
         try:
             return orjson.dumps(row if type(row) is dict else dict(row)).decode()
         except TypeError:  # a surrogate: the long way says what is wrong
@@ -99,6 +108,21 @@ def _row_json(row: Row, decimals: Decimals) -> str:
         texts.append(column_text(array, decimals))
     text: str = join(object_pieces(list(row), texts), 1)[0].as_py()
     return text
+
+
+def _is_plain(row: Row) -> bool:
+    """Whether JSON has but one meaning for each value, so that no way through Arrow is needed."""
+    for value in row.values():
+        kind = type(value)
+        if kind is int:
+            if not -_TOP <= value < _TOP:
+                return False
+        elif kind is float:
+            if value - value != 0.0:  # NaN and the infinities
+                return False
+        elif kind is not str and kind is not bool and value is not None:
+            return False
+    return True
 
 
 def _check_name(name: object) -> None:

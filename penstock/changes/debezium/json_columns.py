@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from penstock.changes.debezium import base64, times
 from penstock.changes.debezium.buffers import elements, slices, with_nulls
-from penstock.changes.debezium.types import Decimals, connect_type, is_bytes, is_list, is_text, is_zoned
+from penstock.changes.debezium.types import Decimals, connect_type, is_bytes, is_text, is_zoned
+from penstock.changes.nested import is_list
 from penstock.errors import ArithmeticOverflow, InvalidArgument
 
 __all__ = ["column_text", "join", "object_pieces", "quoted"]

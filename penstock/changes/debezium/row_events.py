@@ -27,7 +27,8 @@ from penstock.changes.debezium.images import (
 from penstock.changes.debezium.keys import read_keys
 from penstock.changes.debezium.misfit import Misfit, shown
 from penstock.changes.debezium.positions import Collection, positions
-from penstock.changes.debezium.types import ConnectType, Decimals, check_readable, is_list
+from penstock.changes.debezium.types import ConnectType, Decimals, check_readable
+from penstock.changes.nested import is_list
 from penstock.errors import InvalidArgument
 
 __all__ = ["Options", "RowMessages", "row_events"]

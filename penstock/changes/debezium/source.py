@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+
+import orjson
+
+from penstock.errors import InvalidArgument
 
 __all__ = ["Source"]
 
@@ -27,6 +31,7 @@ class Source:
     schema: str | None = None
     connector: str = "penstock"
     version: str | None = None
+    _json: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def prefix(self) -> str:
@@ -54,6 +59,25 @@ class Source:
             "table": self.table,
         }
         return {name: value for name, value in told.items() if value is not None}
+
+    def to_json(self) -> str:
+        """`to_dict` as text, spelled once and kept: one source stands in many messages.
+
+        >>> Source("shop", "default", "orders", version="1").to_json()
+        '{"version":"1","connector":"penstock","name":"shop","db":"default","table":"orders"}'
+        """
+        if self._json is None:
+            try:
+                text = orjson.dumps(self.to_dict()).decode()
+            except TypeError as error:
+                raise InvalidArgument(
+                    f"{self} has no form in JSON: {error}",
+                    subject="Source",
+                    hint="Names are whole Unicode text, and a sequence is text or an integer of 64 bits.",
+                ) from None
+            object.__setattr__(self, "_json", text)
+            return text
+        return self._json
 
 
 @cache

@@ -15,6 +15,8 @@ from typing import Literal
 
 import pyarrow as pa
 
+from penstock.changes.nested import is_list
+from penstock.changes.pickable import pickable_type
 from penstock.errors import InvalidArgument, Unsupported
 
 __all__ = [
@@ -258,8 +260,9 @@ def check_readable(schema: object) -> None:
 
 
 def _check_storage(kind: pa.DataType, name: str) -> None:
-    """Arrow 26 cannot pick rows out of views and runs."""
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) or pa.types.is_run_end_encoded(kind):
+    """Arrow 26 cannot pick rows out of views and runs, nor make a dictionary of nested values."""
+    nested = pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type)
+    if nested or pickable_type(kind) != kind:
         raise Unsupported(
             f"the column {name!r} is to be read as {kind}",
             subject="decode",
@@ -267,11 +270,6 @@ def _check_storage(kind: pa.DataType, name: str) -> None:
         )
     for number in range(kind.num_fields):
         _check_storage(kind.field(number).type, name)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether the type is one of Arrow's lists, whatever the width of its offsets."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def is_text(kind: pa.DataType) -> bool:
