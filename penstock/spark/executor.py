@@ -9,8 +9,8 @@ The job moves no result to the driver: its outcome is the registrations of its s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,12 @@ from penstock.log.meta import Collection
 from penstock.operators import Operator, operator_of
 from penstock.plan import Aggregate, Distinct, Join, Keyed, Node, Scan, Select, Union, inputs, is_stateful
 from penstock.plan.key import plain_columns
-from penstock.spark.output import TOLD, Output, Renamed
+from penstock.spark.output import TOLD, Output, Renamed, Told
 from penstock.spark.partials import hash_sql, partial_frames
+from penstock.spark.program import Program
 from penstock.spark.registration import Registration, registrations
 from penstock.spark.sources import Source
-from penstock.spark.step import INPUT, Batches, Place, Stage, Step, chained, errors_told
+from penstock.spark.step import INPUT, Place, Stage, Step, errors_told
 from penstock.spark.types import in_zone, quoted, selected, spark_schema, sql_type, time_zone_of
 from penstock.spine import HASH, Slice
 
@@ -91,6 +92,11 @@ class Executor:
         from pyspark.errors import PySparkException
 
         frames = _Frames(self.spark, job)
+        program = frames.program()
+        if program is not None:
+            for _ in program.run():  # a tick without work for Spark costs no job
+                pass
+            return registrations(job.place.scratch, job.place.steps)
         try:
             ends = frames.ends()
             if ends:
@@ -122,23 +128,31 @@ class _Frames:
         self._zone = time_zone_of(spark)
         self._made: dict[Node, DataFrame] = {}
         self._persisted: list[DataFrame] = []
-        self._roots: dict[Node, list[tuple[str, ViewChanges, Renamed | None]]] = {}
-        self._apart: list[tuple[str, ViewChanges]] = []
-        for name, view in job.views.items():
-            told = self._told_by(view.node)
-            if told is None:
-                self._apart.append((name, view))
-            else:
-                self._roots.setdefault(told[0], []).append((name, view, told[1]))
+        self._plain: dict[Node, bool] = {}
+        self._written: dict[Node, list[Output]] = {}
+        """Views that a node's own tasks write."""
+        self._apart: list[tuple[Node, Output]] = []
+        """Views that are written by tasks of their own."""
+        self._programmed: list[tuple[Node, Output]] = []
+        """Views that need nothing of Spark."""
+        for view in job.views.values():
+            self._place_output(view)
         self._uses = self._count_uses()
+
+    def program(self) -> Program | None:
+        """The whole job, where nothing in it is for Spark to compute."""
+        if self._written or self._apart or self.job.also or not self._programmed:
+            return None
+        return self._program(tuple(self._programmed))
 
     def ends(self) -> list[DataFrame]:
         """Frames that make everything happen, and tell next to nothing."""
-        last = (node for node in self._roots if not self._uses[node])
-        ends = [self._finished(self._step(node), [self._outputs(node)]) for node in last]
-        for name, view in self._apart:
-            stage = self._output(name, view)
-            ends.append(self._finished(self.frame(view.node), [stage]))
+        last = (node for node in self._written if not self._uses[node])
+        ends = [self._stepped(node, TOLD, gives=False) for node in last]
+        for node, output in self._apart:
+            ends.append(self.frame(node).mapInArrow(output, spark_schema(TOLD)))
+        if self._programmed:
+            ends.append(self._started(self._program(tuple(self._programmed)), TOLD))
         for work in self.job.also:
             numbers = self.spark.range(0, work.parts, 1, work.parts)
             ends.append(numbers.mapInArrow(work.stage, spark_schema(TOLD)))
@@ -150,27 +164,53 @@ class _Frames:
 
     # -- who writes what ------------------------------------------------------------------------------
 
-    def _told_by(self, node: Node) -> tuple[Node, Renamed | None] | None:
-        """The stateful node whose own tasks can write this view, as nothing is computed between them."""
-        if node in self.job.sources:
-            return None
-        if is_stateful(node):
-            return node, None
-        if isinstance(node, Select) and node.where is None and is_stateful(node.input):
+    def _place_output(self, view: ViewChanges) -> None:
+        """A stateful node's tasks write the view where nothing is computed between them and it."""
+        node, renamed = view.node, None
+        if isinstance(node, Select) and self._is_renaming(node):
             plain = plain_columns(node)
-            below = self.job.schemas[node.input].names
-            if node.input not in self.job.sources and all(plain.get(it.name) in below for it in node.columns):
-                pairs = tuple((it.name, plain[it.name]) for it in node.columns)
-                return node.input, Renamed(pairs, weighted(self.job.schemas[node]))
-        return None
+            pairs = tuple((it.name, plain[it.name]) for it in node.columns)
+            renamed = Renamed(pairs, weighted(self.job.schemas[node]))
+            node = node.input
+        # A stateful node tells no two changes that cancel out, but for a join; a column left out may.
+        told = {old for _, old in renamed.columns} if renamed is not None else None
+        whole = told is None or len(told) == len(self.job.schemas[node])
+        consolidated = whole and isinstance(node, Keyed | Aggregate | Distinct)
+        name = f"view-{view.collection.id:08x}"
+        output = Output(name, view.collection, view.collection.key, consolidated, self.job.place, renamed)
+        if self._is_plain(node):
+            self._programmed.append((node, output))
+        elif is_stateful(node) and node not in self.job.sources:
+            self._written.setdefault(node, []).append(output)
+        else:
+            self._apart.append((view.node, replace(output, renamed=None)))
+
+    def _is_renaming(self, node: Select) -> bool:
+        plain = plain_columns(node)
+        below = self.job.schemas[node.input].names
+        return node.where is None and all(plain.get(it.name) in below for it in node.columns)
+
+    def _is_plain(self, node: Node) -> bool:
+        """Whether the node, with all below it, needs no Spark: one shard, and no expression."""
+        if self.job.shards != 1:
+            return False
+        if node not in self._plain:
+            source = self.job.sources.get(node)
+            if source is not None:
+                self._plain[node] = True
+            elif isinstance(node, Select) and not self._is_renaming(node):
+                self._plain[node] = False
+            else:
+                self._plain[node] = bool(inputs(node)) and all(map(self._is_plain, inputs(node)))
+        return self._plain[node]
 
     def _count_uses(self) -> Counter[Node]:
         """How often each node is read by others; the views that write themselves do not count."""
         uses: Counter[Node] = Counter()
         seen: set[Node] = set()
-        waiting = [view.node for _, view in self._apart]
+        waiting = [node for node, _ in self._apart]
         uses.update(waiting)
-        waiting += list(self._roots)
+        waiting += list(self._written)
         while waiting:
             node = waiting.pop()
             if node in seen or node in self.job.sources:
@@ -180,29 +220,33 @@ class _Frames:
             waiting += inputs(node)
         return uses
 
-    def _output(self, name: str, view: ViewChanges, consolidated: bool = False) -> Output:
-        return Output(
-            f"view-{view.collection.id:08x}",
-            view.collection,
-            view.collection.key,
-            consolidated,
-            self.job.place,
+    # -- what needs no Spark --------------------------------------------------------------------------
+
+    def _program(self, outputs: tuple[tuple[Node, Output], ...], given: Node | None = None) -> Program:
+        roots = [node for node, _ in outputs] if given is None else [given]
+        nodes: set[Node] = set()
+        waiting = list(roots)
+        while waiting:
+            node = waiting.pop()
+            if node not in nodes:
+                nodes.add(node)
+                waiting += inputs(node) if node not in self.job.sources else ()
+        sources = {node: self.job.sources[node] for node in nodes if node in self.job.sources}
+        return Program(
+            {node: self._source_schema(node) for node in nodes},
+            {node: tuple(it.pieces) for node, it in sources.items()},
+            {
+                node: self._step_of(node, False, 1)[1]
+                for node in nodes
+                if is_stateful(node) and node not in sources
+            },
+            outputs,
+            given,
+            TOLD if given is None else in_zone(self._source_schema(given), self._zone),
         )
 
-    def _outputs(self, node: Node) -> Stage:
-        """Writes every view that this node's tasks can write, and ends there."""
-        tees = self._tees(node)
-        return _Ended(tees)
-
-    def _tees(self, node: Node) -> tuple[Stage, ...]:
-        made = []
-        for name, view, renamed in self._roots.get(node, ()):
-            # A stateful node tells no two changes that cancel out, but for a join; a column left out may.
-            told = {old for _, old in renamed.columns} if renamed is not None else None
-            whole = told is None or len(told) == len(self.job.schemas[node])
-            output = self._output(name, view, whole and not isinstance(node, Join))
-            made.append(output if renamed is None else chained(renamed, output))
-        return tuple(made)
+    def _started(self, program: Program, schema: pa.Schema) -> DataFrame:
+        return self.spark.range(0, 1, 1, 1).mapInArrow(program, spark_schema(schema))
 
     # -- frames ---------------------------------------------------------------------------------------
 
@@ -214,37 +258,34 @@ class _Frames:
         return made
 
     def _make(self, node: Node) -> DataFrame:
+        if self._is_plain(node):
+            return self._started(self._program((), node), self._source_schema(node))
         source = self.job.sources.get(node)
         if source is not None:
             return source.frame(self.spark, self._source_schema(node))
         match node:
             case Select(input=below):
                 return selected(self.frame(below), node, WEIGHT)
-            case Union(inputs=below):
-                names = [quoted(name) for name in self.job.schemas[node].names]
-                parts = [
-                    self.frame(it).selectExpr(
-                        *(
-                            f"{quoted(old)} AS {new}"
-                            for old, new in zip(self.job.schemas[it].names, names, strict=True)
-                        ),
-                        WEIGHT,
-                    )
-                    for it in below
-                ]
-                return reduce(lambda a, b: a.union(b), parts)
+            case Union():
+                return self._united(node)
             case Scan():
                 raise AssertionError(f"no source for {node}")
             case _:
-                step = self._step(node)
-                tees = self._tees(node)
-                schema = weighted(self.job.schemas[node])
-                stage = chained(step[1], _Teed(tees)) if tees else step[1]
-                made = step[0].mapInArrow(stage, spark_schema(schema))
+                made = self._stepped(node, weighted(self.job.schemas[node]), gives=True)
                 if self.job.shards > 1 and self._uses[node] > 1:
                     made = made.persist()
                     self._persisted.append(made)
                 return made
+
+    def _united(self, node: Union) -> DataFrame:
+        names = [quoted(name) for name in self.job.schemas[node].names]
+        parts = []
+        for it in node.inputs:
+            pairs = zip(self.job.schemas[it].names, names, strict=True)
+            parts.append(
+                self.frame(it).selectExpr(*(f"{quoted(old)} AS {new}" for old, new in pairs), WEIGHT)
+            )
+        return reduce(lambda a, b: a.union(b), parts)
 
     def _source_schema(self, node: Node) -> pa.Schema:
         schema = self.job.schemas[node]
@@ -255,45 +296,46 @@ class _Frames:
     def _keyed_scans(self) -> set[Node]:
         return {node.input for node in self.job.schemas if isinstance(node, Keyed)}
 
-    def _finished(self, begun: tuple[DataFrame, Stage] | DataFrame, stages: Iterable[Stage]) -> DataFrame:
-        if isinstance(begun, tuple):
-            return begun[0].mapInArrow(chained(begun[1], *stages), spark_schema(TOLD))
-        return begun.mapInArrow(chained(*stages), spark_schema(TOLD))
-
     # -- steps ----------------------------------------------------------------------------------------
 
-    def _step(self, node: Node) -> tuple[DataFrame, Stage]:
-        """What goes into a stateful node's tasks, shard by shard, and what they do."""
+    def _stepped(self, node: Node, schema: pa.Schema, *, gives: bool) -> DataFrame:
+        """A stateful node's rows, shard by shard, through its step; the views it can write are written."""
         assert isinstance(node, Keyed | Join | Aggregate | Distinct)
-        below = tuple(self.job.schemas[it] for it in inputs(node))
-        partial = isinstance(node, Aggregate) and node.fingerprint in self.job.partial
-        operator = operator_of(node, below, partial=partial)
-        shards = self.job.shards if any(operator.keys.values()) else 1
+        partial = node.fingerprint in self.job.partial
+        operator, step = self._step_of(node, partial, self.job.shards)
         if partial:
             assert isinstance(node, Aggregate)
-            frames = partial_frames(self.frame(node.input), node, below[0], operator)
+            frames = partial_frames(self.frame(node.input), node, step.below[0], operator)
         else:
             frames = {
                 name: self._hashed(self.frame(it), operator, name)
                 for name, it in zip(operator.inputs, inputs(node), strict=True)
             }
+        if step.is_new and not any(operator.keys.values()):
+            # The one row of a global aggregate is there also over nothing: the step must run to tell it.
+            name = next(iter(frames))
+            frames[name] = frames[name].union(self._nothing(operator.inputs[name]))
+        outputs = tuple(self._written.get(node, ()))
+        stage: Stage = Told(step, outputs, gives) if outputs else step
+        return self._sharded(together(frames, operator), step.shards).mapInArrow(stage, spark_schema(schema))
+
+    def _step_of(self, node: Node, partial: bool, shards: int) -> tuple[Operator, Step]:
+        assert isinstance(node, Keyed | Join | Aggregate | Distinct)
+        below = tuple(self.job.schemas[it] for it in inputs(node))
+        operator = operator_of(node, below, partial=partial)
         state = self.job.states.get(node.fingerprint)
         step = Step(
             node,
             below,
             partial,
-            shards,
+            shards if any(operator.keys.values()) else 1,
             state or {},
             state is None,
             node.fingerprint in self.job.kept,
             self.job.place,
             in_zone(weighted(self.job.schemas[node]), self._zone),
         )
-        if not any(operator.keys.values()) and state is None:
-            # The one row of a global aggregate is there also over nothing: the step must run to tell it.
-            name = next(iter(frames))
-            frames[name] = frames[name].union(self._nothing(operator.inputs[name]))
-        return self._sharded(together(frames, operator), shards), step
+        return operator, step
 
     def _nothing(self, schema: pa.Schema) -> DataFrame:
         """One row that says nothing, which steps leave out: it makes Spark start them."""
@@ -314,34 +356,6 @@ class _Frames:
 
         bits = shards.bit_length() - 1
         return frame.repartitionById(shards, f.expr(f"CAST(shiftrightunsigned({HASH}, {64 - bits}) AS INT)"))
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """Hands each batch to all stages, and ends: what they tell is all there is."""
-
-    stages: tuple[Stage, ...]
-
-    def __call__(self, batches: Batches) -> Batches:
-        yield from _tee(self.stages, list(batches))
-
-
-@dataclass(frozen=True)
-class _Teed:
-    """Hands each batch to all stages, and on."""
-
-    stages: tuple[Stage, ...]
-
-    def __call__(self, batches: Batches) -> Batches:
-        held = list(batches)
-        for _ in _tee(self.stages, held):
-            pass
-        yield from held
-
-
-def _tee(stages: tuple[Stage, ...], held: list[pa.RecordBatch]) -> Batches:
-    for stage in stages:
-        yield from stage(iter(held))
 
 
 def weighted(schema: pa.Schema) -> pa.Schema:

@@ -19,10 +19,10 @@ from penstock.log.format import padding
 from penstock.log.meta import Collection
 from penstock.log.rows import event_ends, prepare
 from penstock.spark.registration import Outbox, find
-from penstock.spark.step import Batches, Place, fitted, fresh, telling
+from penstock.spark.step import Batches, Place, Step, fitted, fresh, telling
 from penstock.store import Writer
 
-__all__ = ["ALIGN", "HEAD", "TOLD", "Output", "Renamed", "events_of"]
+__all__ = ["ALIGN", "HEAD", "TOLD", "Output", "Renamed", "Told", "events_of"]
 
 HEAD = b"PSTKOUT\x01" + bytes(56)
 """The first bytes of a file of changes; frames' bodies follow, each padded to 64 bytes."""
@@ -64,19 +64,25 @@ class Output:
     is_consolidated: bool
     """Whether the rows come with nothing among them that cancels out."""
     place: Place
+    renamed: Renamed | None = None
+    """What makes the rows the view's, where they come under a node's names."""
 
     def __call__(self, batches: Batches) -> Batches:
+        """Write what one of Spark's partitions holds, whatever rows these are."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        part = 0 if context is None else context.partitionId()
+        return self.written(batches, 0 if context is None else context.partitionId())
+
+    def written(self, batches: Batches, part: int) -> Batches:
+        """Write this part of the changes, or find that an earlier attempt did."""
         with telling(self.place):
             found = find(self.place.scratch, self.place.steps, self.what, part)
             if found is not None:
                 yield from found[1]
                 return
             file = _File(self.place, f"{self.what}-{part}")
-            for rows in _gathered(batches):
+            for rows in _gathered(batches if self.renamed is None else self.renamed(batches)):
                 zset = ZSet(rows.drop_columns([WEIGHT]), rows.column(WEIGHT).to_numpy())
                 file.add(events_of(zset if self.is_consolidated else zset.consolidate(), self.key), self)
             told = file.close()
@@ -84,6 +90,26 @@ class Output:
                 outbox = Outbox(self.place.scratch, self.place.steps, TOLD)
                 outbox.add(pa.record_batch({"what": [self.what], "rows": [file.rows]}, schema=TOLD))
                 yield from outbox.register(self.what, part, {}, told)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A step whose output is written as views' changes at once, by the shard that it is of."""
+
+    step: Step
+    outputs: tuple[Output, ...]
+    gives: bool
+    """Whether the rows go on to other nodes."""
+
+    def __call__(self, batches: Batches) -> Batches:
+        shard, rows = self.step.answer(batches)
+        held = list(rows)
+        for output in self.outputs:
+            for told in output.written(iter(held), shard or 0):
+                if not self.gives:
+                    yield told
+        if self.gives:
+            yield from held
 
 
 class _File:

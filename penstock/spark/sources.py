@@ -26,6 +26,9 @@ class Source(Protocol):
     @property
     def rows(self) -> int: ...
 
+    @property
+    def pieces(self) -> Sequence[Piece]: ...
+
     def frame(self, spark: SparkSession, schema: pa.Schema) -> DataFrame: ...
 
 
@@ -38,6 +41,10 @@ class Rows:
     @property
     def rows(self) -> int:
         return int(self.table.num_rows)
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        return (_Held(self.table),)
 
     def frame(self, spark: SparkSession, schema: pa.Schema) -> DataFrame:
         if not self.table.num_rows:  # no type is guessed from no rows
@@ -61,6 +68,14 @@ class Pieces:
         count = max(len(self.pieces), 1)
         numbers = spark.range(0, len(self.pieces), 1, count)
         return numbers.mapInArrow(_Reader(tuple(self.pieces), target), spark_schema(schema))
+
+
+@dataclass(frozen=True)
+class _Held:
+    table: pa.Table
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.table.to_batches())
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ __all__ = [
     "Place",
     "Stage",
     "Step",
-    "chained",
     "errors_told",
     "fitted",
     "fresh",
@@ -96,17 +95,30 @@ class Step:
         return operator_of(self.node, self.below, partial=self.partial)
 
     def __call__(self, batches: Batches) -> Batches:
+        """A shard's rows → its output."""
+        return self.answer(batches)[1]
+
+    def answer(self, batches: Batches) -> tuple[int | None, Batches]:
+        """The shard that these rows are of (None where there are none), and its output."""
         with telling(self.place):
             operator = self.operator
-            inputs = parted(operator.inputs, batches)
+            return self.taken(operator, parted(operator.inputs, batches))
+
+    def taken(
+        self, operator: Operator, inputs: Mapping[str, list[pa.RecordBatch]]
+    ) -> tuple[int | None, Batches]:
+        """The same for inputs that stand apart already.
+
+        The output is computed and registered, or what an earlier attempt registered.
+        """
+        with telling(self.place):
             shard = self._shard(inputs)
             if shard is None:
-                return
+                return None, iter(())
             what = self.node.fingerprint
             found = find(self.place.scratch, self.place.steps, what, shard)
             output = found[1] if found is not None else self._run(operator, inputs, what, shard)
-            for batch in output:
-                yield fitted(batch, self.output)
+            return shard, (fitted(batch, self.output) for batch in output)
 
     def _run(
         self, operator: Operator, inputs: Mapping[str, list[pa.RecordBatch]], what: str, shard: int
@@ -186,17 +198,6 @@ def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if times and kind.unit == column.type.unit:
         return column.view(kind)  # the same instants, told in another zone
     return pc.cast(column, kind)
-
-
-def chained(*stages: Stage) -> Stage:
-    """Stages one after another in one task, with nothing between them but Python."""
-
-    def run(batches: Batches) -> Batches:
-        for stage in stages:
-            batches = stage(batches)
-        return batches
-
-    return run
 
 
 class telling:  # noqa: N801  # reads as a word of the `with` statement

@@ -1,7 +1,7 @@
 """A tick's changes of one collection: from a log, between two cursors, to what the engine takes in.
 
-A keyed table gives events (its columns, `_op`, `_lsn`), anything else gives changes (columns, `_weight`). Few
-are read by the driver; of many, each task reads its own part of the log.
+A keyed table gives events (its columns, `_op`, `_lsn`), anything else gives changes (columns, `_weight`).
+Each task reads its own part of the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.spark import Pieces, Rows, Source
 __all__ = ["DRIVER_EVENTS", "OpenLog", "delta"]
 
 DRIVER_EVENTS = 200_000
-"""Up to so many events the driver reads itself: a task for each part costs more."""
+"""Up to so many events are counted, and read by one task."""
 _PIECE_EVENTS = 250_000
 
 OpenLog = Callable[[], ReadableLog]
@@ -37,15 +37,15 @@ def delta(
     form = _Form(collection, schema, keyed)
     if upto <= since:
         return Rows(form.empty())
-    refreshed = any(changes.is_refresh for changes in log.read(collection, since, upto))
-    if refreshed or upto - since <= DRIVER_EVENTS:
-        batches = [
-            batch for changes in log.read(collection, since, upto) for batch in form.rows(changes, log)
-        ]
+    found = list(log.read(collection, since, upto)) if upto - since <= DRIVER_EVENTS else None
+    if found is not None and not found:
+        return Rows(form.empty())
+    if found is not None and any(changes.is_refresh for changes in found):
+        batches = [batch for changes in found for batch in form.rows(changes, log)]
         return Rows(pa.Table.from_batches(batches, schema=form.schema))
-    edges = [*range(since, upto, _PIECE_EVENTS), upto]
+    edges = [since, upto] if found is not None else [*range(since, upto, _PIECE_EVENTS), upto]
     pieces = [_Piece(reopen, form, low, high) for low, high in itertools.pairwise(edges)]
-    return Pieces(pieces, upto - since)
+    return Pieces(pieces, sum(map(len, found)) if found is not None else upto - since)
 
 
 @dataclass(frozen=True)
