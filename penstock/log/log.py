@@ -320,7 +320,7 @@ class Log(KeyedLog):
 
     def frames(self, since: int, upto: int) -> Iterator[Located]:
         """The appends with the events after ``since`` up to ``upto``, as they are stored: to be copied."""
-        return self._segments.frames(since, upto)
+        return self._segments.frames(since, min(upto, self.current_lsn))
 
     def transaction_at(self, lsn: int) -> list[Located]:
         """The appends of the transaction this LSN is in, as they are stored; none where it is not kept."""
