@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-ROOMS = ("changes", "log")
+ROOMS = ("changes", "log", "spine")
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ least.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -63,15 +64,6 @@ class Part:
         """Rows per hash, by which parts of one run are told from those of a larger one."""
         return self.run.rows / (self.run.end - self.run.begin)
 
-    def lies_beside(self, other: Part) -> bool:
-        """Whether the two share no hash, or were cut within a hash by the merge that wrote both."""
-        group = self.run.data.group
-        return (
-            self.run.end <= other.run.begin
-            or other.run.end <= self.run.begin
-            or (bool(group) and group == other.run.data.group)
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Merge:
@@ -115,6 +107,29 @@ class _Layer:
     rows: int
 
 
+class _Spans:
+    """Parts that share no hash, or were cut within one by the merge that wrote them."""
+
+    def __init__(self, part: Part) -> None:
+        self.parts = [part]
+        self._spans = [self._span(part)]
+
+    def took(self, part: Part) -> bool:
+        """Take it in, if it lies beside all that are here."""
+        span = begin, end, group = self._span(part)
+        at = bisect(self._spans, span)
+        for other_begin, other_end, other in self._spans[max(at - 1, 0) : at + 1]:
+            if begin < other_end and other_begin < end and (not group or group != other):
+                return False
+        self._spans.insert(at, span)
+        self.parts.append(part)
+        return True
+
+    @staticmethod
+    def _span(part: Part) -> tuple[int, int, str]:
+        return part.run.begin, part.run.end, part.run.data.group
+
+
 @dataclass(frozen=True, slots=True)
 class _Stack:
     """The layers over a range of hashes, the largest first."""
@@ -126,15 +141,11 @@ class _Stack:
     @classmethod
     def of(cls, parts: Sequence[Part], begin: int, end: int) -> _Stack:
         inside = sorted(_cut(parts, begin, end), key=lambda part: -part.density)
-        layers: list[list[Part]] = []
+        layers: list[_Spans] = []
         for part in inside:
-            for layer in layers:
-                if all(part.lies_beside(other) for other in layer):
-                    layer.append(part)
-                    break
-            else:
-                layers.append([part])
-        made = [_Layer(tuple(layer), sum(part.run.rows for part in layer)) for layer in layers]
+            if not any(layer.took(part) for layer in layers):
+                layers.append(_Spans(part))
+        made = [_Layer(tuple(layer.parts), sum(part.run.rows for part in layer.parts)) for layer in layers]
         return cls(begin, end, tuple(sorted(made, key=lambda layer: -layer.rows)))
 
     @property

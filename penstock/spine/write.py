@@ -109,7 +109,7 @@ class _Summing:
         if self._filled == BLOCK:
             self._checks.append(self._crc)
             self._crc, self._filled = 0, 0
-        return at + piece.size
+        return at + int(piece.size)
 
     def checks(self) -> list[int]:
         return [*self._checks, self._crc] if self._filled else self._checks
