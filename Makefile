@@ -19,7 +19,7 @@ demo: setup ## Show what Penstock does, on this machine
 	@$(RUN) $(PY) examples/demo.py
 
 test: setup ## Run all tests (ARGS="-k name" to choose)
-	@$(RUN) $(PY) -m pytest -n auto $(ARGS)
+	@$(RUN) $(PY) -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: setup ## Format, lint, types, import rules, doctests of the pages
 	@.venv/bin/ruff format --check .
