@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 
@@ -69,9 +70,7 @@ class Argument:
     @property
     def limbs(self) -> tuple[str, ...]:
         """The columns of its sum, under the names that `GroupedSum` has for them."""
-        if not self.is_added:
-            return ()
-        return tuple(it for it in GroupedSum(self.kind).state_columns().schema.names if it != "count")
+        return _limbs(self.kind) if self.is_added else ()
 
     def limb(self, name: str) -> str:
         """The column of `sums` for a limb of that name."""
@@ -98,6 +97,11 @@ class Argument:
     @property
     def distinct(self) -> str:
         return f"distinct{self.number}"
+
+
+@cache
+def _limbs(kind: pa.DataType) -> tuple[str, ...]:
+    return tuple(it for it in GroupedSum(kind).state_columns().schema.names if it != "count")
 
 
 def arguments_of(node: Aggregate, below: pa.Schema) -> tuple[Argument, ...]:
