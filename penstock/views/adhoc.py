@@ -115,7 +115,29 @@ def _lay_out(connection: DuckDBPyConnection, sql: str, tables: Mapping[str, Sour
     """Make the tables that the query names known under their names, which have no case."""
     for name, source in tables.items():
         if _stands_in(name, sql):
-            connection.register(name, source if isinstance(source, pa.Table) else source())
+            connection.register(name, _level(source if isinstance(source, pa.Table) else source()))
+
+
+def _level(table: pa.Table) -> pa.Table:
+    """The same rows, with no struct that begins amid its buffers: DuckDB refuses to read such."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type) and any(map(_begins_amid, table.column(i).chunks)):
+            none = pa.nulls(0, field.type)
+            chunks = [pa.concat_arrays([chunk, none]) for chunk in table.column(i).chunks]  # which copies
+            table = table.set_column(i, field, pa.chunked_array(chunks, field.type))
+    return table
+
+
+def _begins_amid(array: pa.Array) -> bool:
+    if array.offset:
+        return True
+    if pa.types.is_struct(array.type):
+        return any(_begins_amid(array.field(i)) for i in range(array.type.num_fields))
+    if pa.types.is_map(array.type):
+        return _begins_amid(array.keys) or _begins_amid(array.items)
+    return isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray) and _begins_amid(
+        array.values
+    )
 
 
 def _stands_in(name: str, sql: str) -> bool:

@@ -103,6 +103,17 @@ def test_a_variable_of_the_caller_is_no_table() -> None:
         query("SELECT * FROM secret", {})
 
 
+def test_slices_of_nested_columns_are_read_as_they_are() -> None:
+    inner = pa.array([{"x": [{"y": i}], "m": [("k", i)]} for i in range(5)], NESTED)
+    outer = pa.StructArray.from_arrays([inner.slice(1)], names=["s"])
+    for column in (inner.slice(2), outer, outer.slice(1), pa.array([[i] for i in range(5)]).slice(3)):
+        t = pa.table({"c": pa.chunked_array([column, column])})
+        assert query("SELECT c FROM t", {"t": t}).column("c").to_pylist() == column.to_pylist() * 2
+
+
+NESTED = pa.struct([("x", pa.list_(pa.struct([("y", pa.int64())]))), ("m", pa.map_(pa.string(), pa.int64()))])
+
+
 def test_what_a_table_raises_goes_through() -> None:
     def expired() -> pa.Table:
         raise NotFound("gone", subject="orders", hint="")

@@ -214,7 +214,7 @@ def _decimals(unscaled: npt.NDArray[np.int64], kind: pa.DataType, like: pa.Array
 def _to_floating(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
     t, source = pa.types, array.type
     if t.is_integer(source):
-        return array.cast(kind)
+        return None if t.is_float16(kind) else array.cast(kind)  # Arrow rounds to those, and says nothing
     if not t.is_floating(source):
         return None  # each decimal has to be compared with the digits of its double
     if source.bit_width <= kind.bit_width:
