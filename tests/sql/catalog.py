@@ -53,7 +53,7 @@ def _cents(number: int | None) -> Decimal | None:
 
 def _columns() -> dict[str, dict[str, list[Any]]]:
     days = [None if it is None else it * 9 for it in (0, 1, None, 4, 40, 41)]
-    moments = [dt.datetime(2024, 1, 1, hour, 30) for hour in (0, 9, 17)]
+    moments = [dt.datetime.fromisoformat(f"2024-01-01 {hour}:30") for hour in ("00", "09", "17")]
     return {
         "orders": {
             "id": list(range(1, 41)),

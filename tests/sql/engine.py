@@ -1,6 +1,7 @@
 """A plan evaluated in the plainest way: each node as one query of DuckDB's over the nodes below it.
 
-This is the law of each node, without any state. It also tells the types of expressions, as Spark does for the engine.
+This is the law of each node, without any state. It also tells the types of expressions, as Spark does for the
+engine.
 """
 
 from __future__ import annotations

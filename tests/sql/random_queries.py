@@ -1,6 +1,7 @@
-"""A generator of queries over the tables of `tests.sql.catalog`, from which every query is one that Spark runs.
+"""Random queries over the tables of `tests.sql.catalog`, each of which Spark would run.
 
-It follows types, so that nothing overflows, fails to be cast, or is compared with what it cannot be compared with.
+It follows types, so that nothing overflows, fails to be cast, or is compared with what it cannot be compared
+with.
 """
 
 from __future__ import annotations
@@ -205,10 +206,7 @@ def _call(draw: st.DrawFn, columns: dict[str, str]) -> tuple[str, str]:
         functions += [("sum", kind), ("sum(DISTINCT", kind)]
     if kind == "truth":
         functions += [("bool_and", "truth"), ("some", "truth"), ("count_if", "whole")]
-    name, result = draw(st.sampled_from([*functions, ("*", "whole")]))
-    if name == "*":
-        call = "count(*)"
-    else:
-        call = f"{name} {sql})" if "(" in name else f"{name}({sql})"
+    name, result = draw(st.sampled_from([*functions, ("count(*", "whole")]))
+    call = f"{name} {sql})" if name.endswith("DISTINCT") else f"{name})" if "*" in name else f"{name}({sql})"
     condition = draw(st.one_of(st.none(), st.none(), _condition(columns)))
     return call + (f" FILTER (WHERE {condition})" if condition else ""), result

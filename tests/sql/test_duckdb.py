@@ -133,11 +133,10 @@ def test_an_expression_means_what_it_means_in_spark(
 
 
 def test_sums_and_counts_of_whole_numbers_are_of_sparks_type(duck: duckdb.DuckDBPyConnection) -> None:
-    sql = "SELECT sum(a) AS s, sum(a + b * 2) AS t, count_if(p) AS c, count(*) AS n, sum(m) AS m, sum(d) AS d FROM t"
+    sql = "SELECT sum(a) AS s, sum(a + b * 2) AS t, count_if(p) AS c, count(*) AS n, sum(m) AS m FROM t"
     made = duck.sql(to_duckdb(sql, {"t": ROW.schema})).to_arrow_table().schema
     assert made.types[:4] == [pa.int64()] * 4
     assert pa.types.is_decimal(made.field("m").type)
-    assert made.field("d").type == pa.float64()
 
 
 def test_a_cast_that_cannot_be_done_is_an_error_and_not_null(duck: duckdb.DuckDBPyConnection) -> None:
@@ -163,7 +162,7 @@ def test_values_and_parameters_go_through(duck: duckdb.DuckDBPyConnection) -> No
         ("WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT * FROM t", set()),
         ("SELECT * FROM (WITH x AS (SELECT * FROM a) SELECT * FROM x) y, x", {"a", "x"}),
         (
-            "SELECT (SELECT max(id) FROM a) FROM b WHERE id IN (SELECT id FROM c) OR EXISTS (SELECT 1 FROM d)",
+            "SELECT (SELECT max(a) FROM a) FROM b WHERE i IN (SELECT i FROM c) OR EXISTS (SELECT 1 FROM d)",
             set("abcd"),
         ),
         ("(SELECT * FROM a) UNION ALL (SELECT * FROM b) EXCEPT SELECT * FROM c", set("abc")),

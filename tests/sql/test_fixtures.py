@@ -1,7 +1,7 @@
 """Queries and the plans they become, side by side in `fixtures/*.sql`: SQL in, plan out.
 
-After a change of the rules, `python -m tests.sql.test_fixtures` writes the plans anew; read the difference before you
-commit it.
+After a change of the rules, `python -m tests.sql.test_fixtures` writes the plans anew; read the difference
+before you commit it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 from penstock.plan import Aggregate, Call, Distinct, Function, Join, Named, Node, On, Select
@@ -188,19 +190,23 @@ class Grouping:
     # The nodes
 
     def node(self, below: Node) -> Node:
-        """The groups of these rows."""
-        keys = tuple(dict.fromkeys(self._keys.values()))
+        """The groups of these rows.
+
+        All in the order of their names: views that ask for the same in another order share their state.
+        """
+        keys = tuple(sorted(set(self._keys.values())))
         rows = below
-        if self._before:
-            rows = Select(below, tuple(Named(name, sql) for sql, name in self._before.items()))
+        before = sorted((name, sql) for sql, name in self._before.items())
+        if before:
+            rows = Select(below, tuple(Named(name, sql) for name, sql in before))
         if not self._calls:
             if keys:
                 return Distinct(Select(rows, tuple(Named(it, quoted(it)) for it in keys)))
             return Aggregate(rows, (), (Call("count", Function.COUNT),))
-        plain = tuple(call for (_, _, distinct), call in self._calls.items() if not distinct)
+        plain = _by_name(call for (_, _, distinct), call in self._calls.items() if not distinct)
         branches = [Aggregate(rows, keys, plain)] if plain else []
         for column in dict.fromkeys(column for _, column, distinct in self._calls if distinct):
-            calls = tuple(c for (_, of, distinct), c in self._calls.items() if distinct and of == column)
+            calls = _by_name(c for (_, of, distinct), c in self._calls.items() if distinct and of == column)
             each = dict.fromkeys((*keys, column))
             once = Distinct(Select(rows, tuple(Named(it, quoted(it)) for it in each if it is not None)))
             branches.append(Aggregate(once, keys, calls))
@@ -216,6 +222,10 @@ class Grouping:
             on = tuple(On(old, new, null_safe=True) for old, new in other.items())
             node = Join(node, Select(branch, tuple(columns)), on)
         return node
+
+
+def _by_name(calls: Iterable[Call]) -> tuple[Call, ...]:
+    return tuple(sorted(calls, key=lambda it: it.name))
 
 
 def _call_name(argument: Argument, column: str | None) -> str:
