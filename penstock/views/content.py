@@ -18,13 +18,14 @@ from penstock.changes.hashing import can_hash, unsigned, xxhash64
 from penstock.changes.names import WEIGHT
 from penstock.errors import Divergence
 from penstock.log import Collection
-from penstock.log.format import Frame, Kind, damaged, padded
+from penstock.log.format import Frame, Kind
 from penstock.log.rows import Stored
 from penstock.spark.output import TOLD
 from penstock.spark.registration import Outbox, find
 from penstock.spark.step import Batches, Place, fresh, runs_of, telling
 from penstock.spine import HASH, Layout, Runs, ShardState, Slice, Spine, shard_range
 from penstock.store import Store
+from penstock.views.change_files import body_of, mapped
 from penstock.views.manifest import ChangeFile
 
 __all__ = ["Fold", "content_layout", "copies", "read_content"]
@@ -41,14 +42,10 @@ def content_layout(collection: Collection) -> Layout:
 def changes_in(store: Store, collection: Collection, files: Iterable[ChangeFile]) -> Batches:
     """The changes in these files: the collection's columns and `_weight`."""
     for file in files:
-        mapped = store.map(file.name)
-        if mapped.size != file.bytes:
-            raise damaged(file.name, mapped.size, f"the file has {mapped.size} bytes and not {file.bytes}")
+        data = mapped(store, file)
         for offset, size, crc, events, rows, flags in file.frames:
-            whole = mapped[offset : offset + padded(size)]
             frame = Frame(size, 1, 0, 0, crc, collection.id, events, rows, 1, Kind.CHANGES, flags)
-            frame.check_body(whole, file.name, offset)
-            stored = Stored.decode(collection, whole[:size], frame)
+            stored = Stored.decode(collection, body_of(data, file, offset, frame), frame)
             yield stored.data.append_column(WEIGHT, pa.array(stored.weights))
 
 

@@ -10,17 +10,18 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from penstock.errors import NotFound
+from penstock.errors import InvalidArgument, NotFound
 from penstock.log.changes import Changes
-from penstock.log.format import Flag, Frame, Kind, damaged, padded
+from penstock.log.format import Flag, Frame, Kind
 from penstock.log.interface import ReadableLog
 from penstock.log.meta import Collection
 from penstock.lsn import FIRST
 from penstock.store import Store
+from penstock.views.change_files import body_of, mapped
 from penstock.views.manifest import ChangeFile, Manifest, manifest_name
 
 __all__ = ["TickLog"]
@@ -182,7 +183,11 @@ class TickLog(ReadableLog):
         return lsn if found is None or lsn < found.first_lsn else found.last_lsn
 
     def lsn_at(self, when: datetime) -> int | None:
-        wanted = int((when - _EPOCH).total_seconds() * 1_000_000)
+        if when.tzinfo is None:
+            raise InvalidArgument(
+                f"{when} has no time zone", subject="lsn_at", hint="Give one, for instance datetime.now(UTC)."
+            )
+        wanted = (when - _EPOCH) // timedelta(microseconds=1)
         found = self._first(lambda it: it.committed >= wanted)
         while found is not None and not found.events:
             newest = self.newest()
@@ -215,16 +220,10 @@ class TickLog(ReadableLog):
             manifest = self.at_tick(manifest.tick + 1)
 
     def _body(self, maps: dict[str, pa.Buffer], file: ChangeFile, offset: int, frame: Frame) -> pa.Buffer:
-        mapped = maps.get(file.name)
-        if mapped is None:
-            mapped = maps[file.name] = self._store.map(file.name)
-            if mapped.size != file.bytes:
-                raise damaged(
-                    file.name, mapped.size, f"the file has {mapped.size} bytes and not {file.bytes}"
-                )
-        whole = mapped[offset : offset + padded(frame.body_bytes)]
-        frame.check_body(whole, file.name, offset)
-        return whole[: frame.body_bytes]
+        data = maps.get(file.name)
+        if data is None:
+            data = maps[file.name] = mapped(self._store, file)
+        return body_of(data, file, offset, frame)
 
 
 def _frames(manifest: Manifest) -> Iterator[tuple[str, Frame, ChangeFile, int]]:
