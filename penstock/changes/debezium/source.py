@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import orjson
@@ -31,7 +31,6 @@ class Source:
     schema: str | None = None
     connector: str = "penstock"
     version: str | None = None
-    _json: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def prefix(self) -> str:
@@ -61,23 +60,41 @@ class Source:
         return {name: value for name, value in told.items() if value is not None}
 
     def to_json(self) -> str:
-        """`to_dict` as text, spelled once and kept: one source stands in many messages.
+        """`to_dict` as text. All but the sequence is spelled once and kept, for it stands in every message.
 
-        >>> Source("shop", "default", "orders", version="1").to_json()
-        '{"version":"1","connector":"penstock","name":"shop","db":"default","table":"orders"}'
+        >>> Source("shop", "default", "orders", 42, version="1").to_json()
+        '{"version":"1","connector":"penstock","name":"shop","db":"default","sequence":42,"table":"orders"}'
         """
-        if self._json is None:
-            try:
-                text = orjson.dumps(self.to_dict()).decode()
-            except TypeError as error:
-                raise InvalidArgument(
-                    f"{self} has no form in JSON: {error}",
-                    subject="Source",
-                    hint="Names are whole Unicode text, and a sequence is text or an integer of 64 bits.",
-                ) from None
-            object.__setattr__(self, "_json", text)
-            return text
-        return self._json
+        version = _own_version() if self.version is None else self.version
+        before, after = _around_sequence(version, self.connector, self.name, self.db, self.schema, self.table)
+        sequence = self.sequence
+        if sequence is None:
+            return before + after
+        return f'{before},"sequence":{sequence if type(sequence) is int else _text(sequence)}{after}'
+
+
+@lru_cache(maxsize=1024)
+def _around_sequence(
+    version: str, connector: str, name: str, db: str, schema: str | None, table: str
+) -> tuple[str, str]:
+    before = (
+        f'{{"version":{_text(version)},"connector":{_text(connector)},"name":{_text(name)},"db":{_text(db)}'
+    )
+    namespace = "" if schema is None else f',"schema":{_text(schema)}'
+    return before, f'{namespace},"table":{_text(table)}}}'
+
+
+def _text(value: object) -> str:
+    try:
+        if not isinstance(value, str):
+            raise TypeError(f"it is a {type(value).__name__}")
+        return orjson.dumps(value).decode()
+    except TypeError as error:
+        raise InvalidArgument(
+            f"{value!r} cannot stand in a message: {error}",
+            subject="Source",
+            hint="Names are whole Unicode text; a sequence is text or an integer.",
+        ) from None
 
 
 @cache
