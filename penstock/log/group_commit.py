@@ -1,4 +1,4 @@
-"""One write and one sync for all who commit at the same time."""
+"""One sync for all who commit at the same time."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ class GroupCommit:
     """Threads that have something to commit lead in turn: who leads does it for all that are there.
 
     Law: `reach` returns when what is wanted was appended and synced, by steps that began after the call; or
-    it raises what happened when this thread led, or to a write that its transaction was part of. What failed
-    for a group is tried for one after the other.
+    it raises what happened to the very write of this thread's transaction, or to the sync of the group.
     State: the threads that wait. One sync is in flight at a time, for an operating system tells one caller
     only of a failed one: another, beside it, might pass for good.
     Cost: while one sync runs the next group gathers, so each commit waits for two syncs at most. Two groups
@@ -59,7 +58,7 @@ class GroupCommit:
         broken: Callable[[], PenstockError | None],
         subject: str,
     ) -> None:
-        """``append`` is for all or none and gives LSNs; ``sync`` syncs up to an LSN and returns how far.
+        """``append`` gives LSNs, in order, up to one that fails; ``sync`` returns how far it reaches.
 
         ``broken`` tells what stopped the writer for good, if something did.
         """
@@ -167,23 +166,21 @@ class GroupCommit:
             it.done = it.lsns is not None and it.lsns.last <= reached
 
     def _append_some(self, some: Sequence[Wanted], first: Wanted) -> None:
-        """Append all with one write; or, where that fails, what the first wants, if it wants anything."""
+        """Append in order. What fails is told to who wants it: those behind it lead in their turn."""
         try:
             self._append(some)
-        except DidNotHappen:  # what found no room may be another one's: each leads in its turn
-            if some == [first]:
-                raise
+        except DidNotHappen:
             if first.lsns is None:
-                self._append([first])
+                raise
         except BaseException:
-            for it in some:
-                it.unsure = self._broken()
+            struck = next((it for it in some if it.lsns is None), None)
+            if struck is not None:
+                struck.unsure = self._broken()
             raise
 
     def _unknown(self, error: PenstockError) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"it was being written beside others when that failed ({error.what}), so whether it is in the "
-            "log is unknown",
+            f"it was being written when that failed ({error.what}), so whether it is in the log is unknown",
             subject=self._subject,
             hint="Close the log and open it again: then it has it or not, and says so by its current LSN.",
         )

@@ -112,7 +112,7 @@ class Writer:
         return wanted.lsns
 
     def _append_all(self, wanted: Sequence[Wanted]) -> None:
-        """Append these transactions; begin a segment before or after them where need be."""
+        """Append these transactions in order, up to one that fails; begin a segment where need be."""
         while not self._append_here(wanted):
             self._begin_next()
         if self.segments.active.end >= self._options.segment_bytes:
@@ -124,17 +124,17 @@ class Writer:
             self.check_usable()
             if self.segments.active.sealed:
                 return False
-            packed = self._packed()
-            lsns = []
             for it in wanted:
                 self._time = max(self._clock() if it.commit_time is None else it.commit_time, self._time)
-                lsns.append(packed.add(it.parts, self._time))
-            self._append(packed)
-            self._marked = False
-            if self._options.fsync != "always":
-                self.visible_lsn = self._next - 1
-            for it, given in zip(wanted, lsns, strict=True):
-                it.lsns = given
+                packed = self._packed()
+                lsns = packed.add(it.parts, self._time)
+                # Each with a write of its own: of several in one, those before the byte that found no room
+                # would be whole to another process's reader, and then be taken back.
+                self._append(packed)
+                self._marked = False
+                it.lsns = lsns
+                if self._options.fsync != "always":
+                    self.visible_lsn = self._next - 1
             return True
 
     def _packed(self) -> Packed:

@@ -1,7 +1,9 @@
-"""With ``fsync="always"`` those who commit while a sync runs share the next write, sync, and failure."""
+"""With ``fsync="always"`` who commits while a sync runs shares the next one, but not another's failure."""
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,8 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.errors import MayHaveHappened, NoSpace, OutcomeUnknown
+from penstock.errors import DidNotHappen, MayHaveHappened, NoSpace, OutcomeUnknown
 from penstock.log import Log, LogOptions
+from penstock.log.group_commit import Wanted
+from penstock.log.transaction import parts_of_batch
 from penstock.lsn import LsnRange
 from penstock.store.faulty import Fault
 from tests.log.mortal_store import MortalStore
@@ -59,46 +63,86 @@ class Scene:
             return [id_ for changes in again.read("rows") for id_ in changes.data["id"].to_pylist()]
 
 
-def test_who_commits_while_a_sync_runs_shares_the_next_write_and_sync(tmp_path: Path) -> None:
+def test_who_commits_while_a_sync_runs_shares_the_next_one(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     lsns = sorted(it.result().last for it in scene.play())
     assert lsns == list(range(1, COMPANIONS + 2))
     assert scene.log.current_lsn == COMPANIONS + 1
-    assert (scene.done("append"), scene.done("sync")) == (2, 3)
+    assert (scene.done("append"), scene.done("sync")) == (COMPANIONS + 1, 3)
     scene.log.close()
 
 
-def test_what_is_large_is_not_written_beside_others(tmp_path: Path) -> None:
+def test_what_is_large_does_not_wait_for_what_is_large_of_others(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     for it in scene.play(lambda i: row(i, "x" * (1 << 20) if i else "")):
         it.result()
     assert scene.done("append") == COMPANIONS + 1
+    assert scene.done("sync") == 2 + COMPANIONS
     scene.log.close()
 
 
-def test_a_write_that_is_refused_for_a_group_is_tried_for_each(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [2, 3, COMPANIONS + 1])
+def test_a_write_that_is_refused_is_told_to_whom_it_concerns_and_to_nobody_else(
+    tmp_path: Path, at: int
+) -> None:
     refused = NoSpace("the disk is full", subject="rows", hint="Make room.")
-    scene = Scene(tmp_path, [Fault(at, verb="append", error=refused) for at in (2, 3)])
+    scene = Scene(tmp_path, [Fault(it, verb="append", error=refused) for it in (at, at + 1)])
     told = scene.play()
     failed = [i for i, it in enumerate(told) if it.exception() is not None]
-    assert len(failed) == 1, "who led and tried alone; all others led after it, without harm"
-    assert isinstance(told[failed[0]].exception(), NoSpace)
+    # Who was refused amid a group tries again alone, and for that one it was the second refusal.
+    assert len(failed) == (2 if at == 2 else 1)
+    assert all(isinstance(told[i].exception(), NoSpace) for i in failed)
     kept = [it.result().last for i, it in enumerate(told) if i not in failed]
-    assert sorted(kept) == list(range(1, COMPANIONS + 1))
+    assert sorted(kept) == list(range(1, len(kept) + 1))
     scene.log.close()
     assert sorted(scene.kept(tmp_path)) == [i for i in range(COMPANIONS + 1) if i not in failed]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_nobody_of_a_group_whose_write_is_unknown_is_told_that_it_did_not_happen(
+def test_who_is_told_that_it_did_not_happen_is_not_there_and_who_cannot_know_is_told_so(
     tmp_path: Path, when: str
 ) -> None:
     lost = OutcomeUnknown("the answer was lost", subject="rows", hint="Look.")
     scene = Scene(tmp_path, [Fault(2, "fail", when, verb="append", error=lost)])  # type: ignore[arg-type]
     told = scene.play()
     assert told[0].exception() is None
-    assert all(isinstance(it.exception(), MayHaveHappened) for it in told[1:])
-    assert len(scene.kept(tmp_path)) == (1 if when == "before" else COMPANIONS + 1)
+    unsure = [i for i, it in enumerate(told) if isinstance(it.exception(), MayHaveHappened)]
+    assert len(unsure) == 1
+    others = [it.exception() for i, it in enumerate(told) if i not in (0, *unsure)]
+    assert all(isinstance(it, DidNotHappen) for it in others)
+    assert scene.kept(tmp_path) == [0, *(unsure if when == "after" else [])]
+
+
+def test_no_reader_beside_sees_what_found_no_room_not_even_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system takes what fits of a write and refuses the rest; then what it took is cut off again."""
+    seen: list[int] = []
+    with Log.create(tmp_path, LogOptions(fsync="always")) as log, Log.open(tmp_path, "read") as beside:
+        found = log.add_collection("rows", SCHEMA)
+        log.append("rows", row(1))
+        some = [Wanted(parts_of_batch(found, row(i, "x" * 2000))) for i in range(5)]
+        size = (tmp_path / "segments" / f"{1:020d}.segment").stat().st_size
+        cut = os.ftruncate
+
+        def look_and_cut(descriptor: int, to: int) -> None:
+            seen.append(beside.current_lsn)
+            cut(descriptor, to)
+
+        monkeypatch.setattr(os, "ftruncate", look_and_cut)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 3 * 2500, before[1]))
+        try:
+            with pytest.raises(NoSpace):
+                log._appending._append_all(some)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        there = [it.lsns.last for it in some if it.lsns is not None]
+        assert there == [2, 3, 4]
+        assert seen == [4]
+        log.sync()
+        assert log.current_lsn == beside.current_lsn == 4
+        assert log.append("rows", row(9)).first == 5
 
 
 def test_nobody_of_a_group_whose_sync_failed_is_told_that_it_did_not_happen(tmp_path: Path) -> None:
