@@ -145,6 +145,13 @@ def escapes(tree: exp.Expression) -> exp.Expression:
     return exp.Escape(this=tree.copy(), expression=exp.Literal.string("\\"))
 
 
+def divisions(tree: exp.Expression) -> exp.Expression:
+    """Dividing by zero is an error, and not NULL, as Spark 4 has it by default."""
+    if isinstance(tree, exp.Div):
+        tree.set("safe", False)
+    return tree
+
+
 def first_place(tree: exp.Expression) -> exp.Expression:
     """SUBSTRING(s, 0, n) begins where SUBSTRING(s, 1, n) does."""
     if isinstance(tree, exp.Substring):
@@ -166,6 +173,7 @@ FIXES: tuple[Callable[[exp.Expression], exp.Expression], ...] = (
     days,
     units,
     escapes,
+    divisions,
     first_place,
 )
 

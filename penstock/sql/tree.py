@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from penstock.errors import BadSql
 from penstock.sql.text import SPARK, SqlText
 
-__all__ = ["begin_of", "end_of", "expression_tree", "parsed", "query_tree", "span_of", "walk"]
+__all__ = ["begin_of", "check_query", "end_of", "expression_tree", "parsed", "query_tree", "span_of", "walk"]
 
 _LEVELS = (
     "expression",
@@ -48,6 +48,9 @@ class _Parser(_parser_class):  # type: ignore[misc]
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
         name: how for name, how in _parser_class.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
     }  # ANY(x) is an aggregate like every other
+    FUNCTION_PARSERS = {  # noqa: RUF012
+        name: how for name, how in _parser_class.FUNCTION_PARSERS.items() if name in _OWN_GRAMMAR
+    }
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> Any:
         # array(a)[0], date(a): functions have these names, and no type has arguments in an expression.
@@ -55,10 +58,6 @@ class _Parser(_parser_class):  # type: ignore[misc]
         if word and following and following.token_type == TokenType.L_PAREN and word.token_type in _TYPES:
             return self._parse_column()
         return super()._parse_type(*args, **kwargs)
-
-    FUNCTION_PARSERS = {  # noqa: RUF012
-        name: how for name, how in _parser_class.FUNCTION_PARSERS.items() if name in _OWN_GRAMMAR
-    }
 
 
 def _remembering(method: str) -> Callable[..., Any]:
@@ -85,11 +84,16 @@ for _level in _LEVELS:
 def query_tree(text: SqlText, begin: int = 0, end: int | None = None) -> exp.Expression:
     """The query in that piece of the text."""
     tree = parsed(text, _Placed, _Placed._parse_statement, begin, end)
-    if isinstance(tree, exp.Subquery) and not tree.args.get("joins"):
-        tree.meta.setdefault("begin", begin)
     if not isinstance(tree, exp.Query | exp.Values):
-        raise text.bad("a query is missing here", begin, "Write SELECT … FROM …")
+        raise text.bad("a query is missing here", begin, _QUERY)
     return tree
+
+
+def check_query(text: SqlText, begin: int, end: int) -> None:
+    """Refuse what is no query. Cheaper than its tree: nobody needs to know where each part stands."""
+    tree = parsed(text, _Parser, _Parser._parse_statement, begin, end)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise text.bad("a query is missing here", begin, _QUERY)
 
 
 def expression_tree(text: SqlText, begin: int = 0, end: int | None = None) -> exp.Expression:
@@ -107,7 +111,7 @@ def parsed(
     end = len(text.sql) if end is None else end
     tokens = text.between(begin, end)
     if not tokens:
-        raise text.bad("there is nothing here", begin, "Write a query: SELECT … FROM …")
+        raise text.bad("there is nothing here", begin, _QUERY)
     try:
         found = parser(dialect=SPARK)._parse(how, tokens, text.sql)
     except ParseError as error:
@@ -126,6 +130,7 @@ def parsed(
     return tree
 
 
+_QUERY = "Write a query: SELECT … FROM …"
 _LOOK = "Look for a missing word, comma or bracket before this place."
 
 

@@ -144,6 +144,14 @@ def test_a_cast_that_cannot_be_done_is_an_error_and_not_null(duck: duckdb.DuckDB
         duck.execute(to_duckdb("SELECT CAST(s AS INT) FROM t"))
 
 
+def test_a_division_by_zero_is_an_error_and_not_null(duck: duckdb.DuckDBPyConnection) -> None:
+    duck.execute("SET ieee_floating_point_ops = false")
+    for sql in ("a / (b - 2)", "d / 0", "a DIV 0", "a % 0"):
+        with pytest.raises(duckdb.Error, match="by zero"):
+            duck.execute(f"SELECT {to_duckdb_expression(sql)} FROM t").fetchall()
+    assert duck.execute(f"SELECT {to_duckdb_expression('try_divide(a, 0)')} FROM t").fetchall() == [(None,)]
+
+
 def test_values_and_parameters_go_through(duck: duckdb.DuckDBPyConnection) -> None:
     assert duck.execute(to_duckdb("VALUES (1, 'a'), (2, NULL)")).fetchall() == [(1, "a"), (2, None)]
     assert duck.execute(to_duckdb("SELECT ? + a FROM t WHERE s = ?"), [1, "Hello World"]).fetchall() == [(8,)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.sql.statements.kinds import Describe, ExplainIncremental, Query, Show
 from penstock.sql.statements.reader import Reader
-from penstock.sql.tree import query_tree
+from penstock.sql.tree import check_query
 
 __all__ = ["QUERY_WORDS", "read_describe", "read_explain", "read_query", "read_show"]
 
@@ -76,5 +76,5 @@ def read_query(reader: Reader) -> Query:
 
 def _query(reader: Reader) -> str:
     begin, end = reader.rest()
-    query_tree(reader.text, begin, end)
+    check_query(reader.text, begin, end)
     return reader.text.sql[begin:end].strip()

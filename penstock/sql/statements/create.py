@@ -9,7 +9,7 @@ from penstock.sql.names import candidates, folded
 from penstock.sql.statements.column_types import read_type
 from penstock.sql.statements.kinds import CreateTable, CreateView, Drop, Option
 from penstock.sql.statements.reader import Reader
-from penstock.sql.tree import query_tree
+from penstock.sql.tree import check_query
 
 __all__ = ["read_create", "read_drop"]
 
@@ -124,7 +124,7 @@ def _view(reader: Reader) -> CreateView:
     options = _options(reader)
     reader.expect("AS")
     begin, end = reader.rest()
-    query_tree(reader.text, begin, end)
+    check_query(reader.text, begin, end)
     return CreateView(name, reader.text.sql[begin:end].strip(), columns, options, if_not_exists)
 
 

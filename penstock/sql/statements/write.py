@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.sql.names import folded
 from penstock.sql.statements.kinds import Delete, Insert, Update
 from penstock.sql.statements.reader import Reader
-from penstock.sql.tree import expression_tree, query_tree
+from penstock.sql.tree import check_query, expression_tree
 
 __all__ = ["read_delete", "read_insert", "read_update"]
 
@@ -26,7 +26,7 @@ def read_insert(reader: Reader) -> Insert:
         if len({folded(it) for it in columns}) < len(columns):
             raise reader.text.bad("a column is named twice", place, "Name each column once.")
     begin, end = reader.rest()
-    query_tree(reader.text, begin, end)
+    check_query(reader.text, begin, end)
     return Insert(table, reader.text.sql[begin:end].strip(), columns)
 
 
