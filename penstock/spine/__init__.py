@@ -7,6 +7,7 @@ manifest.
 
 from penstock.spine.arrange import arrange
 from penstock.spine.layout import END, HASH, Layout
+from penstock.spine.policy import Policy
 from penstock.spine.runs import Runs
 from penstock.spine.shards import MOST_SHARDS, shard_of, shard_range
 from penstock.spine.slices import Edit, Slice, edited
@@ -20,6 +21,7 @@ __all__ = [
     "MOST_SHARDS",
     "Edit",
     "Layout",
+    "Policy",
     "Runs",
     "ShardState",
     "Slice",

@@ -18,8 +18,8 @@ from penstock.store.interface import Store
 
 __all__ = ["merged"]
 
-_LARGE = 1 << 20  # rows of a file, beside which a piece is small
-_PIECES = 8  # of a file at least, so that files come out about as large as they are meant to be
+_LARGE = 1 << 20  # rows of a file, beside which any piece is small
+_PIECES = 8  # of a smaller file at least
 
 
 def merged(
@@ -44,7 +44,8 @@ def merged(
     if len(runs) == 1 and total <= most:
         pieces = iter([runs[0].slice(runs[0].first, runs[0].last)])
     else:
-        pieces = pieces_of(layout, runs, None if most >= _LARGE else max(most // _PIECES, 1))
+        small = policy.most_rows < _LARGE
+        pieces = pieces_of(layout, runs, max(policy.most_rows // _PIECES, 1) if small else None)
     made: list[tuple[Slice, int, int]] = []
     for some in _filled(pieces, most):
         group = made[0][0].file if made else ""
