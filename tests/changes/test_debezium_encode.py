@@ -14,7 +14,7 @@ from penstock.errors import ArithmeticOverflow, InvalidArgument, ReservedName, U
 
 SOURCE = Source("shop", "db", "orders", schema="inv", version="1")
 NOW = 1_706_140_800_000_000_000
-NEW, OLD, NOW_IS, GONE = Op.INSERT, Op.UPDATE_BEFORE, Op.UPDATE_AFTER, Op.DELETE
+INSERT, OLD, NEW, DELETE = Op.INSERT, Op.UPDATE_BEFORE, Op.UPDATE_AFTER, Op.DELETE
 
 
 def changes(*rows: tuple[Op, int, str], **more: pa.Array) -> pa.RecordBatch:
@@ -32,7 +32,7 @@ def images(encoded: Encoded) -> list[Any]:
 
 def test_an_update_is_one_message_with_both_images() -> None:
     encoded = encode(
-        changes((NEW, 1, "x"), (OLD, 1, "x"), (NOW_IS, 1, "y"), (GONE, 1, "y")), SOURCE, key=["id"]
+        changes((INSERT, 1, "x"), (OLD, 1, "x"), (NEW, 1, "y"), (DELETE, 1, "y")), SOURCE, key=["id"]
     )
     x, y = {"id": 1, "a": "x"}, {"id": 1, "a": "y"}
     assert images(encoded) == [("c", None, x), ("u", x, y), ("d", y, None)]
@@ -41,7 +41,7 @@ def test_an_update_is_one_message_with_both_images() -> None:
 
 
 def test_an_update_that_moves_the_key_is_a_delete_and_a_create() -> None:
-    moved = changes((OLD, 1, "x"), (NOW_IS, 2, "x"))
+    moved = changes((OLD, 1, "x"), (NEW, 2, "x"))
     encoded = encode(moved, SOURCE, key=["id"], tombstones=True)
     old, new = {"id": 1, "a": "x"}, {"id": 2, "a": "x"}
     assert images(encoded) == [("d", old, None), None, ("c", None, new)]
@@ -51,23 +51,23 @@ def test_an_update_that_moves_the_key_is_a_delete_and_a_create() -> None:
 
 
 def test_a_new_side_alone_is_an_update_whose_before_is_unknown() -> None:
-    encoded = encode(changes((NOW_IS, 1, "x")), SOURCE)
+    encoded = encode(changes((NEW, 1, "x")), SOURCE)
     assert images(encoded) == [("u", None, {"id": 1, "a": "x"})]
     assert decode(encoded.values).rows[0].before_unknown.all()
 
 
 def test_a_snapshot_reads() -> None:
-    encoded = encode(changes((NEW, 1, "x")), SOURCE, snapshot=True)
+    encoded = encode(changes((INSERT, 1, "x")), SOURCE, snapshot=True)
     assert images(encoded) == [("r", None, {"id": 1, "a": "x"})]
     assert told(encoded)[0]["source"]["snapshot"] == "true"
     with pytest.raises(InvalidArgument, match="row 1 of a snapshot is not an INSERT"):
-        encode(changes((NEW, 1, "x"), (GONE, 1, "x")), SOURCE, snapshot=True)
+        encode(changes((INSERT, 1, "x"), (DELETE, 1, "x")), SOURCE, snapshot=True)
 
 
 def test_a_message_tells_its_source_and_times() -> None:
     moment = pa.array([1_700_000_000_123_456], pa.int64()).view(pa.timestamp("us", "UTC"))
     (message,) = told(
-        encode(changes((NEW, 1, "x"), _ts=moment, _lsn=pa.array([77])), SOURCE, processed_ns=NOW)
+        encode(changes((INSERT, 1, "x"), _ts=moment, _lsn=pa.array([77])), SOURCE, processed_ns=NOW)
     )
     assert message["source"] == {
         "version": "1",
@@ -89,7 +89,7 @@ def test_a_message_tells_its_source_and_times() -> None:
 
 
 def test_a_message_may_carry_its_schema_as_kafka_connect_writes_it() -> None:
-    encoded = encode(changes((NEW, 1, "x")), SOURCE, key=["id"], schema=True)
+    encoded = encode(changes((INSERT, 1, "x")), SOURCE, key=["id"], schema=True)
     schema = told(encoded)[0]["schema"]
     assert (schema["name"], schema["optional"]) == ("shop.inv.orders.Envelope", False)
     assert [field["field"] for field in schema["fields"]] == [
@@ -117,20 +117,20 @@ def test_a_message_may_carry_its_schema_as_kafka_connect_writes_it() -> None:
 
 
 def test_without_key_columns_keys_are_null() -> None:
-    assert encode(changes((NEW, 1, "x")), SOURCE).keys.to_pylist() == [None]
+    assert encode(changes((INSERT, 1, "x")), SOURCE).keys.to_pylist() == [None]
 
 
 def test_an_empty_batch_is_no_message() -> None:
-    for part in (changes((NEW, 1, "x"))[:0], changes((OLD, 1, "x"), (NOW_IS, 1, "y"))[:0]):
+    for part in (changes((INSERT, 1, "x"))[:0], changes((OLD, 1, "x"), (NEW, 1, "y"))[:0]):
         encoded = encode(part, SOURCE, key=["id"], schema=True, tombstones=True)
         assert len(encoded.values) == len(encoded.keys) == len(encoded.rows) == 0
 
 
 def test_slices_views_and_dictionaries_are_written_as_their_values() -> None:
     texts = pa.array(["-", "ada", 'b"ob', "-"])
-    plain = pa.record_batch({"a": texts, "_op": pa.array([NEW] * 4, pa.int8())})[1:3]
+    plain = pa.record_batch({"a": texts, "_op": pa.array([INSERT] * 4, pa.int8())})[1:3]
     for column in (texts.dictionary_encode(), texts.cast(pa.string_view()), texts.cast(pa.large_string())):
-        batch = pa.record_batch({"a": column, "_op": pa.array([NEW] * 4, pa.int8())})[1:3]
+        batch = pa.record_batch({"a": column, "_op": pa.array([INSERT] * 4, pa.int8())})[1:3]
         expected = encode(plain, SOURCE, key=["a"], processed_ns=NOW)
         found = encode(batch, SOURCE, key=["a"], processed_ns=NOW)
         assert found.values.equals(expected.values)
@@ -138,7 +138,7 @@ def test_slices_views_and_dictionaries_are_written_as_their_values() -> None:
 
 
 def one(column: pa.Array, **more: pa.Array) -> pa.RecordBatch:
-    return pa.record_batch({"x": column, "_op": pa.array([NEW], pa.int8()), **more})
+    return pa.record_batch({"x": column, "_op": pa.array([INSERT], pa.int8()), **more})
 
 
 MOMENT = pa.timestamp("us", "UTC")
