@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.changes.names import WEIGHT
-from penstock.changes.rows import canonical
 from penstock.errors import ArithmeticOverflow, SchemaMismatch
 from penstock.spine.layout import Int64s, int64s
 
@@ -68,12 +66,10 @@ def taken(arrays: Sequence[pa.Array], rows: Int64s) -> list[pa.Array]:
 def changes(
     output: pa.Schema, arrays: Sequence[pa.Array], weights: Int64s | int, length: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows as a batch of changes, canonical; nothing where there are none."""
+    """Canonical rows as a batch of changes; nothing where there are none."""
     if length:
         by = np.full(length, weights) if isinstance(weights, int) else weights
-        made = [canonical(it) for it in arrays]
-        assert output.names[-1] == WEIGHT
-        yield pa.RecordBatch.from_arrays([*made, pa.array(by)], schema=output)
+        yield pa.RecordBatch.from_arrays([*arrays, pa.array(by)], schema=output)
 
 
 def products(left: Int64s, right: Int64s, subject: str) -> Int64s:

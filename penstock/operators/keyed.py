@@ -74,8 +74,9 @@ class KeyedOperator:
         same = same_rows(
             taken(columns(rows, self._names), found[both]), taken(columns(new, self._names), both), len(both)
         )
-        changed = there | ~gone  # the deletion of a key that is not there is nothing
+        changed = np.ones(len(last), np.bool_)
         changed[both[same]] = False
+        # What was there is taken back, if there was anything; what is not deleted is there now.
         yield from self._say(rows, found[there & changed], -1, state)
         yield from self._say(new, np.flatnonzero(~gone & changed), 1, state)
 
