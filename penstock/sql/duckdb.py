@@ -7,25 +7,21 @@ is told in docs/sql.md; views are never computed this way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from penstock.sql.duckdb_fixes import FIXES, Kinds, kinds_of, of_whole_numbers
 from penstock.sql.names import folded
 from penstock.sql.text import SqlText
-from penstock.sql.tree import begin_of, parsed
+from penstock.sql.tree import Parser, begin_of, parsed
 
 __all__ = ["references", "to_duckdb", "to_duckdb_expression"]
 
-_spark_parser: Any = Spark.parser_class
 
-
-class _Parser(_spark_parser):  # type: ignore[misc]
+class _Parser(Parser):
     # Spark 4 is ANSI by default: a CAST that cannot be done is an error, and not NULL.
     STRICT_CAST = True
 

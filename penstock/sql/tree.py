@@ -16,7 +16,17 @@ from sqlglot.errors import ParseError, SqlglotError
 from penstock.errors import BadSql
 from penstock.sql.text import SPARK, SqlText
 
-__all__ = ["begin_of", "check_query", "end_of", "expression_tree", "parsed", "query_tree", "span_of", "walk"]
+__all__ = [
+    "Parser",
+    "begin_of",
+    "check_query",
+    "end_of",
+    "expression_tree",
+    "parsed",
+    "query_tree",
+    "span_of",
+    "walk",
+]
 
 _LEVELS = (
     "expression",
@@ -42,7 +52,14 @@ _parser_class: Any = Spark.parser_class
 _TYPES = _parser_class.TYPE_TOKENS - {TokenType.INTERVAL}
 
 
-class _Parser(_parser_class):  # type: ignore[misc]
+class Parser(_parser_class):  # type: ignore[misc]
+    """Spark's, which says what it cannot read instead of writing it to a log."""
+
+    def _warn_unsupported(self) -> None:
+        self.raise_error("this cannot be read as SQL")
+
+
+class _Parser(Parser):
     FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
     ARRAY_CONSTRUCTORS: dict[str, Any] = {}  # noqa: RUF012 - array(a)[0] takes one of array(a), and is none
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012

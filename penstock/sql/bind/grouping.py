@@ -11,7 +11,7 @@ from penstock.sql.bind.calls import Argument, argument_of, is_call
 from penstock.sql.bind.items import Item
 from penstock.sql.bind.refusals import NOT_YET, check_expression, refuse_clauses
 from penstock.sql.bind.scope import Environment, Scope
-from penstock.sql.columns import columns_of, exchanges
+from penstock.sql.columns import columns_of, exchanges, parameters
 from penstock.sql.expression import enclosed, flat, plain_column, same_words
 from penstock.sql.names import Names, folded, quoted
 from penstock.sql.tree import begin_of, span_of, walk
@@ -37,16 +37,15 @@ class Grouping:
         self._env = env
         self._scope = scope
         self._items = items
-        self._names = Names(it.inner for source in scope.sources for it in source.fields)
+        hidden = parameters(select)
+        self._names = Names((*hidden, *(it.inner for source in scope.sources for it in source.fields)))
         self._before: dict[str, str] = {}
         self._keys: dict[tuple[str, ...], str] = {}
         self._calls: dict[tuple[Function, str | None, bool], Call] = {}
         self._aliases: dict[str, str] = {}
         for tree in self._key_trees(select):
             self._add_key(tree)
-        self._call_names = Names(self._before.values())
-
-    # What is grouped by
+        self._call_names = Names((*hidden, *self._before.values()))
 
     def _key_trees(self, select: exp.Select) -> list[exp.Expression | Item]:
         group = select.args.get("group")
@@ -113,8 +112,6 @@ class Grouping:
         if sql not in self._before:
             self._before[sql] = plain_column(sql) or self._names.new(wanted)
         return self._before[sql]
-
-    # What is computed of the groups
 
     def written(self, item: Item) -> str:
         """A column of SELECT, over the columns of the groups."""
@@ -186,8 +183,6 @@ class Grouping:
             name = self._call_names.new(_call_name(argument, column))
             self._calls[told] = Call(name, argument.function, column)
         return quoted(self._calls[told].name)
-
-    # The nodes
 
     def node(self, below: Node) -> Node:
         """The groups of these rows.

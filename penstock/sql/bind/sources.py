@@ -112,12 +112,9 @@ def _bind_join(
 ) -> tuple[Node, list[str]]:
     side, kind, method = (str(join.args.get(it) or "").upper() for it in ("side", "kind", "method"))
     at = begin_of(join.this)
-    for word in (side, kind):
-        if word not in ("", "INNER", "CROSS"):
-            told = f"{word} {'OUTER ' if word in ('LEFT', 'RIGHT', 'FULL') else ''}JOIN"
-            raise env.text.unsupported(f"{told} {NOT_YET}", at, "Use an INNER JOIN.")
-    if method not in ("", "NATURAL"):
-        raise env.text.unsupported(f"{method} JOIN {NOT_YET}", at, "Use an INNER JOIN.")
+    if side or kind not in ("", "INNER", "CROSS") or method not in ("", "NATURAL"):
+        told = " ".join(filter(None, (method, side, kind or "OUTER", "JOIN")))
+        raise env.text.unsupported(f"{told} {NOT_YET}", at, "Use an INNER JOIN.")
     refuse_clauses(env.text, join, ("this", "side", "kind", "on", "using", "method"))
     if isinstance(join.this, exp.Lateral):
         raise env.text.unsupported(f"LATERAL {NOT_YET}", at, "Write it as a JOIN.")
