@@ -3,8 +3,8 @@
 A change is a row with a weight, a `ZSet` is a bag of changes, and an update is −old +new. Around it stand the
 events that carry changes (`ChangeEvent`), the references and rings of the hot path (`NotificationRing`,
 `ChangelogBuffer`), aggregates that can be taken back (`GroupedSum` and its like), corrections of late data
-(`LateDataRetractions`), upserts and deletes for sinks (`collapse`), and the formats of others (`debezium`,
-`ChangeRecord`).
+(`LateDataRetractions`), when results are told (`EmitStrategy`), upserts and deletes for sinks (`collapse`),
+and the formats of others (`debezium`, `ChangeRecord`).
 """
 
 from penstock.changes import debezium
@@ -33,6 +33,7 @@ from penstock.changes.changelog import (
 )
 from penstock.changes.collapse import Collapsed, additions, collapse
 from penstock.changes.debezium import Envelope, Source
+from penstock.changes.emit import EmitKind, EmitStrategy
 from penstock.changes.event import ChangeEvent, Delete, Insert, Snapshot, Update, Watermark
 from penstock.changes.event_batch import ChangeEventBatch
 from penstock.changes.hashing import xxhash64
@@ -65,6 +66,8 @@ __all__ = [
     "Count",
     "CountColumn",
     "Delete",
+    "EmitKind",
+    "EmitStrategy",
     "Envelope",
     "EventType",
     "Gaps",

@@ -203,6 +203,7 @@ class ChangelogBuffer:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is waiting."""
         return self._length == 0
 
     def __len__(self) -> int:

@@ -65,6 +65,7 @@ class ChangeEventBatch:
 
     @property
     def events(self) -> tuple[ChangeEvent, ...]:
+        """The events, in order."""
         return self._events
 
     @property
@@ -84,6 +85,7 @@ class ChangeEventBatch:
 
     @property
     def is_empty(self) -> bool:
+        """Whether there is no event at all, not even a watermark."""
         return not self._events
 
     def __len__(self) -> int:

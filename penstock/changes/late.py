@@ -65,6 +65,7 @@ class LateCheck:
 
     @property
     def unchanged(self) -> Bools:
+        """Results equal to the last one told: nothing to say."""
         return ~(self.first | self.corrected | self.dropped)
 
 

@@ -291,6 +291,7 @@ class NotificationRing:
 
     @property
     def capacity(self) -> int:
+        """How many references can wait."""
         return self._capacity
 
     @property

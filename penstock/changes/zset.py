@@ -171,6 +171,7 @@ class ZSet:
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns of the rows, without weights."""
         return self._rows.schema
 
     @property

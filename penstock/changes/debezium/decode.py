@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -86,30 +87,32 @@ def decode(
         rows=rows,
         tombstones=_tombstones(np.flatnonzero(kinds == Kind.TOMBSTONE), raw_keys, rows),
         **{
-            name: _noticed(np.flatnonzero(kinds == kind), payloads, read, none)
-            for name, (kind, read, none) in _NOTICES.items()
+            name: _noticed(np.flatnonzero(kinds == kind), payloads, read, schema)
+            for name, (kind, read, schema) in _NOTICES.items()
         },
     )
 
 
-_NOTICES: dict[str, tuple[Kind, Callable[..., pa.RecordBatch], pa.RecordBatch]] = {
-    name: (kind, read, pa.RecordBatch.from_pylist([], schema))
-    for name, kind, read, schema in (
-        ("truncates", Kind.TRUNCATE, notices.truncates, notices.TRUNCATES),
-        ("logical", Kind.LOGICAL, notices.logical, notices.LOGICAL),
-        ("transactions", Kind.TRANSACTION, notices.transactions, notices.TRANSACTIONS),
-        ("schema_changes", Kind.SCHEMA_CHANGE, notices.schema_changes, notices.SCHEMA_CHANGES),
-        ("heartbeats", Kind.HEARTBEAT, notices.heartbeats, notices.HEARTBEATS),
-    )
+_NOTICES: dict[str, tuple[Kind, Callable[..., pa.RecordBatch], pa.Schema]] = {
+    "truncates": (Kind.TRUNCATE, notices.truncates, notices.TRUNCATES),
+    "logical": (Kind.LOGICAL, notices.logical, notices.LOGICAL),
+    "transactions": (Kind.TRANSACTION, notices.transactions, notices.TRANSACTIONS),
+    "schema_changes": (Kind.SCHEMA_CHANGE, notices.schema_changes, notices.SCHEMA_CHANGES),
+    "heartbeats": (Kind.HEARTBEAT, notices.heartbeats, notices.HEARTBEATS),
 }
 
 
 def _noticed(
-    index: Int64s, payloads: list[Any], read: Callable[..., pa.RecordBatch], none: pa.RecordBatch
+    index: Int64s, payloads: list[Any], read: Callable[..., pa.RecordBatch], schema: pa.Schema
 ) -> pa.RecordBatch:
     """Events of one kind that are not about rows."""
     chosen = index.tolist()
-    return _lifted(read, [payloads[at] for at in chosen], index, chosen) if chosen else none
+    return _lifted(read, [payloads[at] for at in chosen], index, chosen) if chosen else _none(schema)
+
+
+@cache
+def _none(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _malformed(misfit: Misfit, message: int) -> MalformedMessage:

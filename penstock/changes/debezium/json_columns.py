@@ -27,7 +27,6 @@ __all__ = ["column_text", "join", "object_pieces", "quoted"]
 Int64s = npt.NDArray[np.int64]
 
 TEXT = pa.large_string()  # a batch of messages may hold more than 2³¹ bytes
-_EMPTY = pa.scalar("", TEXT)
 
 
 def join(pieces: list[str | pa.Array], length: int) -> pa.Array:
@@ -44,8 +43,15 @@ def join(pieces: list[str | pa.Array], length: int) -> pa.Array:
             merged.append(piece)
     if all(isinstance(piece, str) for piece in merged):
         return pa.repeat(pa.scalar("".join(merged), TEXT), length)
-    scalars = [pa.scalar(piece, TEXT) if isinstance(piece, str) else piece for piece in merged]
-    return pc.binary_join_element_wise(*scalars, _EMPTY, null_handling="replace", null_replacement="null")
+    scalars = [_scalar(piece) if isinstance(piece, str) else piece for piece in merged]
+    return pc.binary_join_element_wise(
+        *scalars, _scalar(""), null_handling="replace", null_replacement="null"
+    )
+
+
+def _scalar(text: str) -> pa.Scalar:
+    """Not kept as constants: the first scalar that is made loads pandas, which takes a while."""
+    return pa.scalar(text, TEXT)
 
 
 def object_pieces(names: list[str], texts: list[pa.Array]) -> list[str | pa.Array]:
@@ -109,8 +115,8 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _in_quotes(texts: pa.Array) -> pa.Array:
-    quote = pa.scalar('"', TEXT)
-    return pc.binary_join_element_wise(quote, texts, quote, _EMPTY)
+    quote = _scalar('"')
+    return pc.binary_join_element_wise(quote, texts, quote, _scalar(""))
 
 
 _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
@@ -152,7 +158,7 @@ def _floats(array: pa.Array) -> pa.Array:
     if whole.any():  # Arrow prints these as 1e+20 or, up to a size of its choosing, as digits only
         whole &= ~pc.fill_null(pc.match_substring(text, "e"), False).to_numpy(zero_copy_only=False)
         suffix = pa.array(["", ".0"], TEXT).take(pa.array(whole.astype(np.int8)))
-        text = pc.binary_join_element_wise(text, suffix, _EMPTY)
+        text = pc.binary_join_element_wise(text, suffix, _scalar(""))
     if not np.isfinite(values).all():
         # An infinity is whole too, and has the suffix: it is overwritten here.
         for chosen, name in (
