@@ -89,3 +89,23 @@ def test_what_is_no_operation_is_refused(bad: Any) -> None:
 def test_what_does_not_fit_is_refused(data: Any, what: str) -> None:
     with pytest.raises(InvalidArgument, match=what):
         changes_of(data, USERS)
+
+
+STRICT = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string(), nullable=False)]
+)
+
+
+def test_rows_that_go_need_no_more_than_their_key() -> None:
+    rows = [{"_op": "D", "id": 1}, {"_op": "-U", "id": 2}, {"_op": "+U", "id": 2, "name": "b"}]
+    batch = changes_of(rows, STRICT, key=["id"])
+    assert batch.column("name").to_pylist() == [None, None, "b"]
+    with pytest.raises(SchemaMismatch, match="row 0, column 'name' is NULL, and the column is NOT NULL"):
+        changes_of(rows, STRICT)
+    with pytest.raises(SchemaMismatch, match="row 1, column 'name' is NULL"):
+        changes_of([*rows[:1], {"_op": "I", "id": 5}, *rows[1:]], STRICT, key=["id"])
+    with pytest.raises(SchemaMismatch, match="row 0, column 'name' is not given"):
+        changes_of([{"_op": "I", "id": 5}], STRICT, key=["id"])
+    with pytest.raises(SchemaMismatch, match="row 0, column 'id' is not given"):
+        changes_of([{"_op": "D", "name": "x"}], STRICT, key=["id"])
+    assert changes_of([(1, "a")], STRICT, key=["id"]).schema == STRICT

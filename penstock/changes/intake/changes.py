@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changes.intake.given import Given, given
-from penstock.changes.intake.refused import show
+from penstock.changes.intake.refused import missing, show
 from penstock.changes.intake.rows import column_of
 from penstock.changes.names import LSN, META_FIELDS, OP
 from penstock.changes.op import Op
@@ -36,11 +37,14 @@ _NAMES = {
 _NUMBERS = frozenset(Op)
 
 
-def changes_of(data: Any, schema: pa.Schema, *, subject: str = "changes") -> pa.RecordBatch:
+def changes_of(
+    data: Any, schema: pa.Schema, *, key: Iterable[str] = (), subject: str = "changes"
+) -> pa.RecordBatch:
     """The changes as a batch: the columns of ``schema``; then ``_op``, ``_weight``, ``_ts``, where given.
 
     ``_op`` holds numbers (`Op`) or names, in capitals or not: insert or I, update_before, update_after or
-    update or U, delete or D, and Flink's +I, -U, +U, -D. Everything else is as `rows_of` says.
+    update or U, delete or D, and Flink's +I, -U, +U, -D. Everything else is as `rows_of` says; but where rows
+    have a ``key``, those that go need no more than that: NOT NULL holds for rows that come.
 
     >>> schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
     >>> changes_of([{"_op": "I", "id": 1, "name": "ada"}, {"_op": "-D", "id": 2}], schema).to_pylist()
@@ -55,13 +59,30 @@ def changes_of(data: Any, schema: pa.Schema, *, subject: str = "changes") -> pa.
             subject=subject,
             hint="The log gives LSNs itself: drop the column.",
         )
-    found = given(data, names, kinds, subject, positional=False, unnamed=schema.names)
-    fields = [*schema, *(field for field in _META if field.name in found.columns)]
-    made = [
-        _operations(found, subject) if field is _OP_FIELD else column_of(found, field, subject)
-        for field in fields
+    found = given(data, names, kinds, subject, unnamed=schema.names)
+    fields = [field for field in _META if field.name in found.columns]
+    meta = [
+        _operations(found, subject) if it is _OP_FIELD else column_of(found, it, subject) for it in fields
     ]
-    return pa.RecordBatch.from_arrays(made, schema=pa.schema(fields, schema.metadata))
+    columns = schema
+    wanted = frozenset(key)
+    if wanted and OP in found.columns:
+        loose = [it if it.name in wanted else it.with_nullable(True) for it in schema]
+        columns = pa.schema(loose, schema.metadata)
+    rows = [column_of(found, field, subject) for field in columns]
+    if columns is not schema:
+        _check_needed(rows, schema, meta[0], found, subject)
+    return pa.RecordBatch.from_arrays([*rows, *meta], schema=pa.schema([*columns, *fields], schema.metadata))
+
+
+def _check_needed(rows: list[pa.Array], schema: pa.Schema, ops: pa.Array, found: Given, subject: str) -> None:
+    """Refuse a NULL that may not be in a row that comes."""
+    comes = np.isin(ops.to_numpy(), (Op.INSERT, Op.UPDATE_AFTER))
+    for column, field in zip(rows, schema, strict=True):
+        if not field.nullable and column.null_count:
+            wrong = comes & column.is_null().to_numpy(zero_copy_only=False)
+            if wrong.any():
+                raise missing(int(np.argmax(wrong)), field.name, field.name in found.columns, subject)
 
 
 def _operations(found: Given, subject: str) -> pa.Array:
