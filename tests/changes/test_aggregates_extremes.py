@@ -62,6 +62,11 @@ def results(states: tuple[GroupedMin, GroupedMax]) -> list[str]:
     return [repr(array.to_pylist()) for array in found]
 
 
+def rows_of(state: GroupedAggregate) -> str:
+    """The state as text, because NaN equals nothing."""
+    return repr(state.state_columns().to_pylist())
+
+
 def expected(kind: pa.DataType, rows: Rows) -> list[str]:
     """The same, one value at a time."""
     found = []
@@ -127,7 +132,7 @@ def test_a_state_comes_back_as_it_was_exported_also_with_groups_renumbered(
         columns = state.state_columns()
         back = type(state).from_state(kind, columns)
         back.grow(GROUPS)
-        assert back.state_columns() == columns
+        assert rows_of(back) == rows_of(state)
         assert repr(back.finalize().to_pylist()) == repr(state.finalize().to_pylist())
         moved = type(state).from_state(kind, columns, group_ids=np.array(order))
         moved.grow(GROUPS)
@@ -135,7 +140,7 @@ def test_a_state_comes_back_as_it_was_exported_also_with_groups_renumbered(
         assert repr([there[group] for group in order]) == repr(state.finalize().to_pylist())
         twice = type(state).from_state(kind, pa.concat_batches([columns, columns]))
         state.merge(state)  # type: ignore[arg-type]
-        assert twice.state_columns() == state.state_columns()
+        assert rows_of(twice) == rows_of(state)
 
 
 def test_nan_is_the_greatest_and_one_value_and_zeros_are_equal() -> None:
