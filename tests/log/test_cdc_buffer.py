@@ -497,6 +497,28 @@ def test_a_poller_that_is_overtaken_is_told_and_loses_count_of_nothing() -> None
     assert all(earliest > cursor + 1 for cursor, earliest in lost)
 
 
+@pytest.mark.usefixtures("switching_often")
+def test_nobody_sees_the_middle_of_a_transaction() -> None:
+    """Whoever takes `current_lsn` for a cursor begins between two transactions."""
+    ring = CdcBuffer(1000)
+    looked = threading.Event()
+
+    def emit() -> None:
+        while not looked.is_set():
+            with ring.transaction() as t:
+                for i in range(10):
+                    t.emit(INSERT, "a", i, "table")
+
+    def look() -> None:
+        try:
+            for _ in range(30_000):
+                assert ring.current_lsn % 10 == 0
+        finally:
+            looked.set()
+
+    run_all(emit, look)
+
+
 def test_waiting_ends_with_the_next_event_or_when_the_time_is_over(ring: CdcBuffer) -> None:
     assert ring.wait(0, 0) == 0
     assert ring.wait(0, 0.001) == 0
