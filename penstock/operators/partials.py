@@ -129,7 +129,10 @@ def _plain(argument: Argument) -> str | None:
         return None
     if kind.scale > _NARROW:
         return f"{x} IS NULL"
-    return f"{x} IS NULL OR abs({x}) < {10**_NARROW}" if kind.precision - kind.scale > _NARROW else None
+    if kind.precision - kind.scale <= _NARROW:
+        return None
+    # Without abs(), which rounds a negative decimal to 34 digits.
+    return f"{x} IS NULL OR ({x} > -{10**_NARROW} AND {x} < {10**_NARROW})"
 
 
 def _digits(argument: Argument) -> list[tuple[str, str]]:

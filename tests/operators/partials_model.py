@@ -68,7 +68,7 @@ def is_plain(argument: Argument, value: Any) -> bool:
         return value == 0 or 2.0**-62 <= abs(value) < 2.0**66
     kind = argument.kind
     if pa.types.is_decimal(kind) and kind.precision > 18:
-        return kind.scale <= 18 and abs(value) < 10**18
+        return kind.scale <= 18 and value.copy_abs() < 10**18  # abs() rounds, in Python too
     return True
 
 
