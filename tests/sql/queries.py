@@ -77,7 +77,8 @@ SELECT id, named_struct('who', customer, 'what', note) AS pair FROM orders;
 -- a lambda
 SELECT id, transform(tags, t -> concat(t, '!')) AS loud FROM visits WHERE id > 2;
 -- a lambda over a group
-SELECT transform(array(1, 2), key -> key + abs(customer)) AS t, count(*) AS n FROM orders GROUP BY abs(customer);
+SELECT transform(array(1, 2), key -> key + abs(customer)) AS t, count(*) AS n FROM orders
+  GROUP BY abs(customer);
 -- comments and odd spaces
 SELECT /* one */ id, -- two
    amount FROM orders
