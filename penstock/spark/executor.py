@@ -24,7 +24,7 @@ from penstock.plan import Aggregate, Distinct, Join, Keyed, Node, Scan, Select, 
 from penstock.plan.key import plain_columns
 from penstock.spark.output import TOLD, Output, Renamed, Told
 from penstock.spark.partials import hash_sql, partial_frames
-from penstock.spark.program import Program
+from penstock.spark.program import Program, Sharded
 from penstock.spark.registration import Registration, registrations
 from penstock.spark.sources import Source
 from penstock.spark.step import INPUT, Place, Stage, Step, errors_told
@@ -34,7 +34,10 @@ from penstock.spine import HASH, Slice
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Executor", "Job", "ViewChanges"]
+__all__ = ["Executor", "Job", "Upkeep", "ViewChanges"]
+
+_READ_BY_ALL = 16
+"""Up to so many shards, each task reads all of the change itself; for more, a shuffle is cheaper."""
 
 
 @dataclass(frozen=True)
@@ -301,6 +304,8 @@ class _Frames:
     def _stepped(self, node: Node, schema: pa.Schema, *, gives: bool) -> DataFrame:
         """A stateful node's rows, shard by shard, through its step; the views it can write are written."""
         assert isinstance(node, Keyed | Join | Aggregate | Distinct)
+        if self.job.shards <= _READ_BY_ALL and all(map(self._is_read, inputs(node))):
+            return self._read(node, schema, gives=gives)
         partial = node.fingerprint in self.job.partial
         operator, step = self._step_of(node, partial, self.job.shards)
         if partial:
@@ -318,6 +323,23 @@ class _Frames:
         outputs = tuple(self._written.get(node, ()))
         stage: Stage = Told(step, outputs, gives) if outputs else step
         return self._sharded(together(frames, operator), step.shards).mapInArrow(stage, spark_schema(schema))
+
+    def _is_read(self, node: Node) -> bool:
+        """Whether the node is but what tasks read, under other names."""
+        source = self.job.sources.get(node)
+        if source is not None:
+            return True
+        if isinstance(node, Select) and not self._is_renaming(node):
+            return False
+        return isinstance(node, Select | Union) and all(map(self._is_read, inputs(node)))
+
+    def _read(self, node: Node, schema: pa.Schema, *, gives: bool) -> DataFrame:
+        """The node's step in tasks that read the sources themselves, each its own shard's rows."""
+        operator, step = self._step_of(node, False, self.job.shards)
+        made = {name: self._program((), it) for name, it in zip(operator.inputs, inputs(node), strict=True)}
+        stage = Sharded(step, tuple(self._written.get(node, ())), gives, made, step.shards)
+        numbers = self.spark.range(0, step.shards, 1, step.shards)
+        return numbers.mapInArrow(stage, spark_schema(schema))
 
     def _step_of(self, node: Node, partial: bool, shards: int) -> tuple[Operator, Step]:
         assert isinstance(node, Keyed | Join | Aggregate | Distinct)

@@ -7,6 +7,7 @@ that commits the tick names it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from penstock.log.format import padding
 from penstock.log.meta import Collection
 from penstock.log.rows import event_ends, prepare
 from penstock.spark.registration import Outbox, find
-from penstock.spark.step import Batches, Place, Step, fitted, fresh, telling
+from penstock.spark.step import Batches, Place, fitted, fresh, telling
 from penstock.store import Writer
 
 __all__ = ["ALIGN", "HEAD", "TOLD", "Output", "Renamed", "Told", "events_of"]
@@ -92,11 +93,17 @@ class Output:
                 yield from outbox.register(self.what, part, {}, told)
 
 
+class Answering(Protocol):
+    """What takes a shard's rows and gives its output: a `Step`, or what stands for one."""
+
+    def answer(self, batches: Batches) -> tuple[int | None, Batches]: ...
+
+
 @dataclass(frozen=True)
 class Told:
     """A step whose output is written as views' changes at once, by the shard that it is of."""
 
-    step: Step
+    step: Answering
     outputs: tuple[Output, ...]
     gives: bool
     """Whether the rows go on to other nodes."""

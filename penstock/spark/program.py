@@ -16,14 +16,63 @@ import pyarrow as pa
 from penstock.changes.hashing import xxhash64
 from penstock.changes.names import WEIGHT
 from penstock.plan import Node, Select, Union, inputs
-from penstock.spark.output import TOLD, Output
+from penstock.spark.output import TOLD, Output, Told
 from penstock.spark.step import Batches, Step, fitted, telling
-from penstock.spine import HASH
+from penstock.spine import HASH, shard_of
 
-__all__ = ["Program", "Read"]
+__all__ = ["Program", "Read", "Sharded"]
 
 Read = Callable[[], Iterator[pa.RecordBatch]]
 """Gives the rows of a source."""
+
+
+@dataclass(frozen=True)
+class Sharded:
+    """A step right above its sources, many rows at a time: each task picks its own shard's rows.
+
+    So nothing is sent from task to task: the log is mapped, and to hash a row costs nanoseconds, where a
+    shuffle turns every row into Spark's own form and back. Each of n tasks reads all of the change; that pays
+    for a few of them.
+    """
+
+    step: Step
+    outputs: tuple[Output, ...]
+    gives: bool
+    inputs: Mapping[str, Program]
+    """What each input is made of: programs that only read and rename."""
+    shards: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        for batch in batches:
+            for shard in batch.column(0).to_pylist():
+                yield from Told(self._Answer(self, shard), self.outputs, self.gives)(iter(()))
+
+    @dataclass(frozen=True)
+    class _Answer:
+        """One shard's step, for `Told` to ask."""
+
+        of: Sharded
+        shard: int
+
+        def answer(self, _: Batches) -> tuple[int | None, Batches]:
+            step = self.of.step
+            with telling(step.place):
+                operator = step.operator
+                told = {
+                    name: [
+                        own
+                        for batch in self.of.inputs[name].run()
+                        if (own := self._own(_hashed(batch, operator.keys[name], schema))).num_rows
+                    ]
+                    for name, schema in operator.inputs.items()
+                }
+            return step.taken(operator, told)
+
+        def _own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+            if self.of.shards == 1:
+                return batch
+            mine = shard_of(batch.column(HASH).to_numpy(), self.of.shards) == self.shard
+            return batch.filter(pa.array(mine))
 
 
 @dataclass(frozen=True)
