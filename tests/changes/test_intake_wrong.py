@@ -49,7 +49,7 @@ CUSTOMER = "Did you mean 'customer'? The columns are id, customer, amount, at."
         ([namedtuple("P", ["id", "nope"])(1, 2)], "there is no column 'nope'", ""),
         (object(), "is not rows", ""),
     ],
-    ids=lambda it: str(it)[:30],
+    ids=lambda it: it[:30] if isinstance(it, str) else type(it).__name__,
 )  # fmt: skip
 def test_what_is_not_rows_of_the_table_is_refused(data: Any, what: str, hint: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
