@@ -56,6 +56,8 @@ class View:
     sql: str
     collection: Collection
     options: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    """Names that its columns were given beside the query, if any were."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -142,6 +144,7 @@ class Catalog:
                     "pipeline": it.pipeline,
                     "sql": it.sql,
                     "options": dict(it.options),
+                    "names": list(it.columns),
                     **_collection_told(it.collection, it.schema),
                 }
                 for it in self.views.values()
@@ -167,7 +170,14 @@ class Catalog:
                 )
             tables = [Table(it["name"], it["log"], _schema(it), _collection(it)) for it in told["tables"]]
             views = [
-                View(it["name"], it["pipeline"], it["sql"], _collection(it), it["options"])
+                View(
+                    it["name"],
+                    it["pipeline"],
+                    it["sql"],
+                    _collection(it),
+                    it["options"],
+                    tuple(it["names"]),
+                )
                 for it in told["views"]
             ]
         except (ValueError, KeyError, TypeError, binascii.Error, pa.ArrowException) as error:

@@ -68,16 +68,22 @@ def compiled(catalog: Catalog, pipeline: str, types: SelectTypes) -> Compiled:
     """The plans of a pipeline's views, in the order they were created: each may read those before it."""
     plans: dict[str, Node] = {}
     for view in catalog.of_pipeline(pipeline):
-        plans[view.name] = plan_of(view.sql, Relations(catalog, pipeline, plans), types).node
+        relations = Relations(catalog, pipeline, plans)
+        plans[view.name] = plan_of(view.sql, relations, types, columns=view.columns).node
     return Compiled(catalog.version, plans, schemas_of(plans.values(), collections_of(catalog), types))
 
 
 def planned(
-    catalog: Catalog, pipeline: str, name: str, sql: str, types: SelectTypes
+    catalog: Catalog,
+    pipeline: str,
+    name: str,
+    sql: str,
+    types: SelectTypes,
+    columns: tuple[str, ...] = (),
 ) -> tuple[Node, pa.Schema, tuple[str, ...]]:
     """A view that is to be: its plan, its columns, and those that tell its rows apart."""
     before = compiled(catalog, pipeline, types)
-    plan = plan_of(sql, Relations(catalog, pipeline, before.plans), types, view=name).node
+    plan = plan_of(sql, Relations(catalog, pipeline, before.plans), types, view=name, columns=columns).node
     schema = schemas_of([plan], collections_of(catalog), types)[plan]
     if not schema.names:
         raise InvalidArgument("it has no column", subject=f"view {name!r}", hint="Select at least one.")

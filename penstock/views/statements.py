@@ -119,16 +119,10 @@ def _create_view(work: Workspace, told: CreateView) -> None:
         return
     catalog = work.catalog.read()
     catalog.check_free(told.name)
-    _, schema, key = planned(catalog, pipeline, told.name, told.query, _types(work))
-    if told.columns:
-        raise Unsupported(
-            "columns are named after the view",
-            subject=f"view {told.name!r}",
-            hint="Name them in the query, with AS.",
-        )
+    _, schema, key = planned(catalog, pipeline, told.name, told.query, _types(work), told.columns)
     number = secrets.randbelow(2**32 - 1) + 1  # a view that is dropped and made anew is another one
     collection = replace(Collection.define(told.name, schema, key), id=number)
-    view = View(told.name, pipeline, told.query, collection, options)
+    view = View(told.name, pipeline, told.query, collection, options, told.columns)
     work.catalog.change(lambda catalog: catalog.including(view))
 
 
@@ -198,9 +192,9 @@ def _update(work: Workspace, told: Update) -> None:
                 subject=f"table {table.name!r}",
                 hint=f"The columns are {', '.join(table.schema.names)}.",
             )
-        made[by_fold[column.casefold()]] = to_duckdb_expression(sql)
+        made[by_fold[column.casefold()]] = to_duckdb_expression(sql, table.schema)
     content = _numbered(work, table)
-    where = "TRUE" if told.where is None else to_duckdb_expression(told.where)
+    where = "TRUE" if told.where is None else to_duckdb_expression(told.where, table.schema)
     wanted = ", ".join(
         f"{made[name] if name in made else quoted(name)} AS {quoted(name)}" for name in table.schema.names
     )
@@ -219,7 +213,7 @@ def _delete(work: Workspace, told: Delete) -> None:
     table = work.catalog.read().table(told.table)
     work.check_settled(table)
     content = _numbered(work, table)
-    where = "TRUE" if told.where is None else to_duckdb_expression(told.where)
+    where = "TRUE" if told.where is None else to_duckdb_expression(told.where, table.schema)
     found = adhoc.query(
         f"SELECT {quoted(_ROW)} FROM {quoted(table.name)} WHERE {where} ORDER BY {quoted(_ROW)}",  # noqa: S608
         {table.name: content},
@@ -273,7 +267,8 @@ def query(work: Workspace, sql: str, parameters: Sequence[Any] | None = None) ->
         if isinstance(it, Table):
             at = frontier_of(manifests, it.log) if manifests else None
             tables[it.name] = work.reader(it).table_at(at)
-    return Result(adhoc.query(to_duckdb(sql), tables, parameters))
+    schemas = {name: rows.schema for name, rows in tables.items()}
+    return Result(adhoc.query(to_duckdb(sql, schemas), tables, parameters))
 
 
 def _show(work: Workspace, told: Show) -> Result:
@@ -332,5 +327,5 @@ def _explain(work: Workspace, told: ExplainIncremental) -> Result:
     else:
         if told.query is None:
             raise NotFound("nothing is named", subject="EXPLAIN", hint="Give a query or a view.")
-        node, _, _ = planned(catalog, MAIN, "the query", told.query, _types(work))
+        node, _, _ = planned(catalog, MAIN, "the query", told.query, _types(work), ())
     return Result(pa.Table.from_pylist([asdict(it) for it in explain(node)]))
