@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console
@@ -121,7 +121,8 @@ def report(room: str, results: list[Measured], remarks: list[str]) -> None:
     """Print the table and keep it as ``bench/results/<room>.json``."""
     table = Table(title=f"penstock.{room}", title_justify="left")
     for heading in ("operation", "rows", "ns/row", "target", "", "× copy of its bytes", "note"):
-        table.add_column(heading, justify="right" if heading in ("rows", "ns/row", "target") else "left")
+        justify: Literal["left", "right"] = "right" if heading in ("rows", "ns/row", "target") else "left"
+        table.add_column(heading, justify=justify, no_wrap=heading != "× copy of its bytes")
     for it in results:
         table.add_row(
             it.name,
@@ -150,7 +151,7 @@ def compare(room: str, results: list[Compared], remarks: list[str], *, keep: boo
 
 
 def _tell(table: Table, remarks: list[str]) -> None:
-    Console(width=max(120, Console().width)).print(table, *remarks, sep="\n")
+    Console(width=max(150, Console().width)).print(table, *remarks, sep="\n")
 
 
 def _keep(room: str, results: Sequence[Measured | Compared], remarks: list[str]) -> None:
