@@ -5,8 +5,6 @@ NaN is the greatest double and −0.0 equals 0.0; strings and binaries compare b
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.changes import rows
 from penstock.errors import InvalidArgument
 
-__all__ = ["before", "comparable", "has_order", "ranks", "sorting_of"]
+__all__ = ["before", "has_order", "ranks", "sorting_of"]
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -99,11 +97,6 @@ def before(left: pa.Array, right: pa.Array) -> Bools:
 def _true(mask: pa.Array) -> Bools:
     filled: Bools = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
     return filled
-
-
-def comparable(value: Any) -> Any:
-    """A Python value of `plain` values that compares as Spark does: NaN is greater than all."""
-    return (value != value, value) if isinstance(value, float) else value
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

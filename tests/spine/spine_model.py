@@ -14,11 +14,21 @@ from hypothesis import strategies as st
 
 from penstock.changes.rows import canonical
 from penstock.spine import HASH, Layout
-from penstock.spine.order import comparable
 from tests.arrow_strategies import types, values
 from tests.row_model import identity
 
-__all__ = ["EDGES", "Content", "History", "batch_of", "histories", "key_batch", "layouts"]
+__all__ = [
+    "EDGES",
+    "ORDERED",
+    "Content",
+    "History",
+    "batch_of",
+    "content_of",
+    "histories",
+    "key_batch",
+    "layouts",
+    "spark_order",
+]
 
 FEW = (0, 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 EDGES = (0, 1, 2, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64)
@@ -109,13 +119,15 @@ class Content:
         alive = [value for value, weight in weights.items() if weight > 0]
         if not alive:
             return None
-        return (max if greatest else min)(alive, key=spark_order)
+        kind = it.layout.schema.field(str(it.layout.order)).type
+        return (max if greatest else min)(alive, key=lambda value: spark_order(value, kind))
 
 
-def spark_order(value: Any) -> Any:
-    if value == "NaN":
-        return comparable(float("nan"))
-    return comparable(value.encode() if isinstance(value, str) else value)
+def spark_order(value: Any, kind: pa.DataType) -> Any:
+    """Of an identity: NaN is greater than all, and texts compare byte by byte."""
+    if pa.types.is_floating(kind):
+        return (value == "NaN", 0.0 if value == "NaN" else value)
+    return value.encode() if isinstance(value, str) else value
 
 
 def batch_of(history: History, rows: Sequence[tuple[Row, Row, int]]) -> pa.RecordBatch:

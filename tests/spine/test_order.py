@@ -39,7 +39,7 @@ def columns(draw: st.DrawFn, count: int = 1) -> list[pa.Array]:
 
 def told(column: pa.Array) -> list[Any]:
     """Python values that compare as Spark does."""
-    return [spark_order(identity(value, column.type)) for value in column.to_pylist()]
+    return [spark_order(identity(value, column.type), column.type) for value in column.to_pylist()]
 
 
 @given(columns())

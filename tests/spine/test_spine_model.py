@@ -23,6 +23,7 @@ from tests.spine.spine_model import (
     content_of,
     histories,
     key_batch,
+    spark_order,
 )
 
 SMALL = st.builds(
@@ -181,7 +182,5 @@ def test_extremes_of_any_keys_from_any_bound_that_is_right(
 
 
 def not_past(value: Any, right: Any, kind: pa.DataType, greatest: bool) -> bool:
-    from tests.spine.spine_model import spark_order
-
-    mine, its = spark_order(identity(value, kind)), spark_order(right)
+    mine, its = spark_order(identity(value, kind), kind), spark_order(right, kind)
     return bool(mine >= its if greatest else mine <= its)
