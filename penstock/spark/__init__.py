@@ -10,7 +10,7 @@ from penstock.spark.registration import Registration
 from penstock.spark.session import SETTINGS, session
 from penstock.spark.sources import Piece, Pieces, Rows, Source
 from penstock.spark.step import Place, runs_of
-from penstock.spark.types import TypesBySpark
+from penstock.spark.types import TypesBySpark, sql_type
 
 __all__ = [
     "SETTINGS",
@@ -27,4 +27,5 @@ __all__ = [
     "ViewChanges",
     "runs_of",
     "session",
+    "sql_type",
 ]

@@ -33,7 +33,7 @@ def to_duckdb(query: str, tables: Mapping[str, pa.Schema] | None = None) -> str:
     off.
 
     >>> to_duckdb("SELECT `customer`, id DIV 10 AS ten FROM orders WHERE amount <=> 0")
-    'SELECT "customer", id // 10 AS ten FROM orders WHERE amount IS NOT DISTINCT FROM 0'
+    'SELECT "customer", "id" // 10 AS "ten" FROM "orders" WHERE "amount" IS NOT DISTINCT FROM 0'
     """
     text = SqlText(query)
     tree = parsed(text, _Parser, _Parser._parse_statement)
@@ -44,7 +44,7 @@ def to_duckdb_expression(expression: str, schema: pa.Schema | None = None) -> st
     """A condition, or the right side of an assignment, as DuckDB reads it over a table's columns.
 
     >>> to_duckdb_expression("amount * 2 + nvl(bonus, 0)")
-    'amount * 2 + COALESCE(bonus, 0)'
+    '"amount" * 2 + COALESCE("bonus", 0)'
     """
     text = SqlText(expression)
     tree = parsed(text, _Parser, _Parser._parse_expression)
@@ -98,7 +98,11 @@ def _translated(text: SqlText, tree: exp.Expression, kinds: Kinds) -> str:
     for fix in (lambda it: of_whole_numbers(it, kinds), *FIXES):
         tree = _fixed(tree, fix)
     try:
-        return str(DuckDB().generate(tree, copy=False, comments=False, unsupported_level=ErrorLevel.RAISE))
+        return str(
+            DuckDB().generate(
+                tree, copy=False, comments=False, identify=True, unsupported_level=ErrorLevel.RAISE
+            )
+        )
     except RecursionError as error:
         raise text.bad("this is nested too deeply", 0, "Part it into several queries.") from error
     except (SqlglotError, ValueError, TypeError, AttributeError, LookupError) as error:

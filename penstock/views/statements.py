@@ -15,7 +15,7 @@ from penstock.changes.names import OP
 from penstock.changes.rows import same_rows
 from penstock.errors import InvalidArgument, NotFound, SchemaMismatch, Unsupported
 from penstock.log import Collection
-from penstock.spark import TypesBySpark
+from penstock.spark import TypesBySpark, sql_type
 from penstock.sql import (
     CreateTable,
     CreateView,
@@ -192,12 +192,11 @@ def _update(work: Workspace, told: Update) -> None:
                 subject=f"table {table.name!r}",
                 hint=f"The columns are {', '.join(table.schema.names)}.",
             )
-        made[by_fold[column.casefold()]] = to_duckdb_expression(sql, table.schema)
+        name = by_fold[column.casefold()]
+        made[name] = to_duckdb_expression(_stored_as(sql, table.schema.field(name).type), table.schema)
     content = _numbered(work, table)
     where = "TRUE" if told.where is None else to_duckdb_expression(told.where, table.schema)
-    wanted = ", ".join(
-        f"{made[name] if name in made else quoted(name)} AS {quoted(name)}" for name in table.schema.names
-    )
+    wanted = ", ".join(f"{made.get(name, quoted(name))} AS {quoted(name)}" for name in table.schema.names)
     after = adhoc.query(
         f"SELECT {quoted(_ROW)}, {wanted} FROM {quoted(table.name)} WHERE {where} ORDER BY {quoted(_ROW)}",  # noqa: S608
         {table.name: content},
@@ -207,6 +206,12 @@ def _update(work: Workspace, told: Update) -> None:
     new = work.table(told.table).checked(after.drop_columns([_ROW]))
     changed = np.flatnonzero(~same_rows(old.columns, new.columns, len(new)))
     _append_updates(work, table, old.take(pa.array(changed)), new.take(pa.array(changed)))
+
+
+def _stored_as(sql: str, kind: pa.DataType) -> str:
+    """An assignment takes on its column's type: numbers are rounded to its digits, and refused beyond them."""
+    is_number = pa.types.is_decimal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return f"CAST(({sql}) AS {sql_type(kind)})" if is_number else sql
 
 
 def _delete(work: Workspace, told: Delete) -> None:

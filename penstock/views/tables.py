@@ -62,7 +62,10 @@ class TableWriter:
 
     def append_changes(self, rows: Any) -> LsnRange | None:
         """Changes as they are: rows with `_op` or `_weight`, as a database's own log tells them."""
-        return self._append(self.table.collection.name, changes_of(rows, self.table.schema))
+        return self._append(
+            self.table.collection.name,
+            changes_of(rows, self.table.schema, key=self.table.key, subject=self._subject),
+        )
 
     def checked(self, rows: Any) -> pa.RecordBatch:
         """Rows of exactly the table's columns, whatever they come as."""
