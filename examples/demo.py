@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from penstock.changes import GroupedSum, Op, ZSet, collapse
+from penstock.changes import GroupedSum, Op, Sum, ZSet, collapse
 
 OUT = Console()
 
@@ -50,8 +50,13 @@ def main() -> None:
     OUT.print("\n[bold]A view follows by the change alone[/], and takes back what it said before.")
     before, after = totals(orders), totals((orders + change).consolidate())
     show("SUM(amount) GROUP BY customer: what changed", (after - before).consolidate())
+    exact = Sum()
+    for value in (0.1, 0.2):
+        exact.accumulate(value)
+    exact.retract(0.1)
     OUT.print(
-        "Sums of doubles stay exact: add 0.1 and 0.2, take 0.1 back: 0.2 is left, not 0.20000000000000004."
+        f"Sums of doubles stay exact: add 0.1 and 0.2, take 0.1 back: {exact.finalize()} is left, "
+        f"not {0.1 + 0.2 - 0.1}."
     )
 
     OUT.print("\n[bold]For a sink that knows keys[/], a change collapses to upserts and deletes.")
