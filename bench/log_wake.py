@@ -67,6 +67,7 @@ def across_processes(folder: Path) -> list[int]:
         log.add_collection("stamps", _STAMPS)
         reader = context.Process(target=_read_elsewhere, args=(folder, theirs))
         reader.start()
+        theirs.close()  # so that a reader that dies ends the waiting for it
         assert ours.recv() == "ready"
         _write(log)
         took: list[int] = ours.recv()

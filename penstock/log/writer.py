@@ -37,7 +37,7 @@ __all__ = ["Writer"]
 
 _logger = logging.getLogger(__name__)
 # So many unsynced bytes, and the next sync begins early: else who fills a segment waits for all of them.
-_MUCH = 8 << 20
+_MUCH = 16 << 20
 
 
 class Writer:

@@ -46,6 +46,8 @@ def check_range(name: str, start: int, length: int) -> None:
 
 
 def _view(part: Bytes) -> memoryview:
+    if type(part) is bytes:  # as most parts are: it has no shape to look at
+        return memoryview(part)
     try:
         view = memoryview(part)
     except TypeError:
