@@ -19,6 +19,8 @@ from penstock.store.data import joined
 
 __all__ = ["Busy", "Credentials", "Failure", "Lost", "Refused", "Service", "body_of"]
 
+_loaders: dict[str | None, Any] = {}
+
 _JOINED = 1 << 20  # up to this many bytes one copy is cheaper than a reader
 
 
@@ -102,6 +104,7 @@ class Service:
         try:
             import botocore.config
             import botocore.exceptions
+            import botocore.loaders
             import botocore.session
         except ImportError as error:
             raise Unsupported(
@@ -112,6 +115,11 @@ class Service:
         session = botocore.session.get_session()
         keys = self.credentials
         try:
+            # What the client knows of the service is read from large files: once, and not by each session.
+            known = session.get_config_variable("data_path")
+            if known not in _loaders:
+                _loaders[known] = botocore.loaders.create_loader(known)
+            session.register_component("data_loader", _loaders[known])
             config = botocore.config.Config(
                 connect_timeout=min(5.0, self.timeout),
                 read_timeout=self.timeout,

@@ -24,7 +24,7 @@ def test_a_store_conforms(claim: Claim, kind: str, new_store: NewStore) -> None:
     claim(new_store(kind))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["local", "memory"])  # it knows nothing of what it wraps
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
 def test_a_faulty_store_without_faults_conforms(claim: Claim, kind: str, new_store: NewStore) -> None:
     claim(FaultyStore(new_store(kind)))
