@@ -1,4 +1,4 @@
-"""Random histories over the tables of `tests.sql.catalog`, and the oracle: Spark's own answer over their content."""
+"""Random histories over the tables of `tests.sql.catalog`, and the oracle: Spark over their content."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def check_views(
     told: dict[str, ZSet],
     seen: dict[str, int],
 ) -> None:
-    """Each view's content is Spark's answer over the tables as of the frontier, and what its changes add up to."""
+    """Each view is Spark's answer over the tables as of the frontier, and what its changes add up to."""
     log = db.log("views/main")
     manifest = db._workspace.pipeline("main").log.newest()
     assert manifest is not None

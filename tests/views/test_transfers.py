@@ -26,8 +26,10 @@ def test_the_total_balance_is_constant_at_every_tick(tmp_path: Path, spark: Spar
             CREATE TABLE accounts (id INT PRIMARY KEY, balance DECIMAL(12, 2));
             CREATE TABLE moves (id BIGINT PRIMARY KEY, source INT, target INT, amount DECIMAL(12, 2));
             CREATE MATERIALIZED VIEW total AS SELECT sum(balance) AS total, count(*) AS n FROM accounts;
-            CREATE MATERIALIZED VIEW credits AS SELECT target AS id, sum(amount) AS got FROM moves GROUP BY target;
-            CREATE MATERIALIZED VIEW debits AS SELECT source AS id, sum(amount) AS gave FROM moves GROUP BY source;
+            CREATE MATERIALIZED VIEW credits AS
+              SELECT target AS id, sum(amount) AS got FROM moves GROUP BY target;
+            CREATE MATERIALIZED VIEW debits AS
+              SELECT source AS id, sum(amount) AS gave FROM moves GROUP BY source;
             CREATE MATERIALIZED VIEW net AS
               SELECT sum(c.got - d.gave) AS net, count(*) AS n FROM credits c JOIN debits d ON c.id = d.id;
             CREATE MATERIALIZED VIEW drift AS
