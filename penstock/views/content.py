@@ -34,8 +34,12 @@ _ROWS = 1 << 16
 
 
 def content_layout(collection: Collection) -> Layout:
-    """How a view's content is kept: by its key, or by the whole row where it has none."""
-    key = collection.key or tuple(it.name for it in collection.schema if can_hash(it.type))
+    """How a view's content is kept: by its key, or by the whole row where it has none.
+
+    As far as that has a hash: a map has none, and rows of equal hash are compared whole all the same.
+    """
+    names = collection.key or collection.schema.names
+    key = tuple(name for name in names if can_hash(collection.schema.field(name).type))
     return Layout(collection.schema, key, "bag")
 
 

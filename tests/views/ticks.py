@@ -15,19 +15,26 @@ from penstock.log.meta import Collection
 from penstock.log.rows import prepare
 from penstock.spark import Place, Registration
 from penstock.spark.registration import registrations
-from penstock.store import Store
+from penstock.store import MemoryStore, Store
 from penstock.views.commit import fold_name, following, view_name
 from penstock.views.content import Fold
 from penstock.views.manifest import ChangeFile, Manifest, manifest_name
 from penstock.views.tick_log import TickLog
 
-__all__ = ["FOLDER", "Part", "Ticks"]
+__all__ = ["FOLDER", "Part", "Ticks", "memory"]
 
 FOLDER = "pipelines/main"
 _HEAD = b"PSTKOUT\x01" + bytes(56)
 
+_stores = count(1)
+
 Part = Sequence[pa.RecordBatch]
 """One file: a batch for each of its frames."""
+
+
+def memory() -> MemoryStore:
+    """A store with an address of its own: by it a process knows the runs that it has open."""
+    return MemoryStore(f"ticks/{next(_stores)}")
 
 
 class Ticks:
