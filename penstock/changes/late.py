@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.changes.pickable import decoded, decoded_type
 from penstock.changes.rows import same_rows
 from penstock.changes.slots import SlotTable, grown
+from penstock.changes.told import Told
 from penstock.changes.window_keys import Shape, WindowKeys
 from penstock.errors import InvalidArgument, SchemaMismatch
 
@@ -204,6 +205,13 @@ class LateDataRetractions:
     def _results(self, data: pa.Array) -> pa.Array:
         data = decoded(data)
         if self._type is not None and data.type != self._type:
+            if pa.types.is_null(data.type):  # nothing but NULLs, which are of any type
+                return pa.nulls(len(data), self._type)
+            if pa.types.is_null(self._type):
+                for group in self._groups.values():
+                    group.told.cast(data.type)
+                self._type = data.type
+                return data
             raise SchemaMismatch(
                 f"the results are of type {data.type}, and {self._type} before",
                 subject="LateDataRetractions",
@@ -245,7 +253,7 @@ class _Windows:
         self.live_count = 0
         self._at = np.zeros(8, np.int64)  # where in the told results the last one is
         self._row = np.zeros(8, np.int64)  # scratch: the last row of a batch that has this slot
-        self._told = _Told()
+        self.told = Told()
 
     def tell(self, columns: list[Int64s], results: pa.Array, timestamp: int) -> tuple[Bools, Bools, pa.Array]:
         """Which results are first, which correct another, and what those others were."""
@@ -259,16 +267,16 @@ class _Windows:
         corrected[known] = different
         changed = ~known | corrected
         touched = slots[changed]
-        self._at[touched] = self._told.append(_pick(results, changed))  # the last one of a slot stays
+        self._at[touched] = self.told.append(_pick(results, changed))  # the last one of a slot stays
         self.emit_time[touched] = timestamp
         np.add.at(self.version, touched, 1)
         self.live_count += int(np.count_nonzero(~known))
-        if self._told.length > 2 * self.live_count + 1024:
+        if self.told.length > 2 * self.live_count + 1024:
             self._compact_told()
         return ~known, corrected, _pick(old, different)
 
     def emission(self, slot: int) -> Emission:
-        data = self._told.take(self._at[slot : slot + 1])[0].as_py()
+        data = self.told.take(self._at[slot : slot + 1])[0].as_py()
         return Emission(data, int(self.emit_time[slot]), int(self.version[slot]))
 
     def ended(self, watermark: int) -> Int64s:
@@ -313,7 +321,7 @@ class _Windows:
     def _last(self, slots: Int64s, before: Int64s, results: pa.Array) -> pa.Array:
         """What was told last of each slot: in an earlier row of the same batch, or in an earlier batch."""
         in_batch = before >= 0
-        stored = self._told.take(self._at[slots[~in_batch]])
+        stored = self.told.take(self._at[slots[~in_batch]])
         if not in_batch.any():
             return stored if len(stored) else results.slice(0, 0)
         index = np.empty(len(slots), np.int64)
@@ -324,66 +332,12 @@ class _Windows:
     def _compact_told(self) -> None:
         live = np.flatnonzero(self._live)
         order = live[np.argsort(self._at[live])]
-        self._told.keep(self._at[order])
+        self.told.keep(self._at[order])
         self._at[order] = np.arange(len(order))
 
 
-class _Told:
-    """Results by position, in chunks whose lengths at least double from the newest to the oldest.
-
-    So there are few of them, appending copies each result O(log n) times, and reading some results
-    never touches the others. (Arrow's own take on a chunked array copies all of it first.)
-    """
-
-    _MOST_BYTES = 2**30  # a merged chunk's: 32-bit offsets end at 2 GiB
-
-    def __init__(self) -> None:
-        self._chunks: list[pa.Array] = []
-        self.length = 0
-
-    def append(self, results: pa.Array) -> Int64s:
-        """Add the results and give their positions."""
-        positions = np.arange(self.length, self.length + len(results))
-        if len(results):
-            self._put(results)
-        return positions
-
-    def take(self, positions: Int64s) -> pa.Array:
-        """The results at the positions, in their order."""
-        chunks = self._chunks
-        if len(chunks) <= 1:
-            return chunks[0].take(pa.array(positions)) if chunks else pa.nulls(0)
-        ends = np.cumsum([len(chunk) for chunk in chunks])
-        where = np.searchsorted(ends, positions, side="right")
-        members = [np.flatnonzero(where == number) for number in range(len(chunks))]
-        parts = [
-            chunk.take(pa.array(positions[rows] - (end - len(chunk))))
-            for chunk, rows, end in zip(chunks, members, ends, strict=True)
-        ]
-        index = np.empty(len(positions), np.int64)
-        index[np.concatenate(members)] = np.arange(len(positions))
-        return pa.concat_arrays(parts).take(pa.array(index))
-
-    def keep(self, positions: Int64s) -> None:
-        """Keep only these results, whose positions are ascending; they are numbered from 0 anew."""
-        chunks, self._chunks, self.length = self._chunks, [], 0
-        start = 0
-        for chunk in chunks:
-            low, high = np.searchsorted(positions, (start, start + len(chunk)))
-            if low < high:
-                self._put(chunk.take(pa.array(positions[low:high] - start)))
-            start += len(chunk)
-
-    def _put(self, results: pa.Array) -> None:
-        self.length += len(results)
-        while self._chunks and len(self._chunks[-1]) < 2 * len(results):
-            if self._chunks[-1].nbytes + results.nbytes > self._MOST_BYTES:
-                break
-            results = pa.concat_arrays([self._chunks.pop(), results])
-        self._chunks.append(results)
-
-
 def _one(value: Any, kind: pa.DataType | None) -> pa.Array:
+    kind = None if kind == pa.null() else kind
     try:
         return pa.array([value], kind)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:

@@ -128,6 +128,10 @@ def gaps(refs: Refs, expected: int) -> Gaps:
     >>> missing.starts.tolist(), missing.sizes.tolist(), missing.total, missing.next_expected
     ([2, 6], [2, 3], 5, 10)
     """
+    if "sequence" not in (refs.dtype.names or ()):
+        raise InvalidArgument(
+            f"an array of {refs.dtype} has no sequences", subject="gaps", hint="Give what a ring drained."
+        )
     if not 0 <= expected < 2**64:
         raise InvalidArgument(
             f"expected is {expected}", subject="gaps", hint="Give a sequence: 0 or more, with 64 bits."

@@ -294,6 +294,10 @@ def changed_columns_many(
             if old.type == new.type:
                 touched[:, i] = ~same_rows([old], [new], rows)
     unknown = np.zeros(rows, np.bool_) if known is None else ~np.asarray(known, np.bool_)
+    if unknown.shape != (rows,):
+        raise InvalidArgument(
+            f"known has the shape {unknown.shape}", subject="changed_columns_many", hint="Give one per row."
+        )
     touched[unknown] = False
     ends = np.cumsum(touched.sum(axis=1), dtype=np.int32)
     columns = pa.array(np.nonzero(touched)[1])

@@ -237,7 +237,7 @@ def test_many_ticks_of_many_windows_agree_with_dictionaries_through_every_clean_
         assert late.emission(window) == emission
     # Nothing is kept for windows and words that are long gone.
     assert all(len(group.table) < 4 * len(late) for group in late._groups.values())
-    assert all(group._told.length < 3 * len(late) + 1_024 for group in late._groups.values())
+    assert all(group.told.length < 3 * len(late) + 1_024 for group in late._groups.values())
     assert len(late._keys) < 9
 
 
@@ -267,6 +267,19 @@ def test_results_of_another_type_are_refused_and_change_nothing() -> None:
     with pytest.raises(SchemaMismatch, match="nothing Arrow can hold"):
         LateDataRetractions().check(1, object(), 1)
     assert late.emission(1) == Emission(5, 0, 1)
+
+
+def test_results_that_are_null_at_first_take_the_type_of_the_first_that_is_not() -> None:
+    late = LateDataRetractions()
+    assert late.check("a", None, 1) is None
+    assert late.check("a", None, 2) is None
+    assert late.check((0, 60), None, 2) is None
+    assert late.check("a", 5, 3) == (None, 5)
+    assert late.check("a", None, 4) == (5, None)
+    assert late.check_many(pa.array(["a", "b"]), pa.nulls(2), 5).first.tolist() == [False, True]
+    assert late.check((0, 60), 7, 6) == (None, 7)
+    with pytest.raises(SchemaMismatch):
+        late.check("a", "five", 7)
 
 
 def test_wrong_arguments_are_refused() -> None:

@@ -169,6 +169,8 @@ def test_arrays_of_another_kind_are_refused() -> None:
             ring.push_many(wrong)
         with pytest.raises(InvalidArgument):
             ring.drain_into(wrong)
+    with pytest.raises(InvalidArgument, match="has no sequences"):
+        gaps(np.zeros(4, np.int64), 0)  # type: ignore[arg-type]
     read_only = aligned_refs(4)
     read_only.flags.writeable = False
     for unfit in (aligned_refs(8)[::2], read_only):

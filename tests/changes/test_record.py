@@ -441,3 +441,5 @@ def test_batches_that_do_not_pair_are_refused() -> None:
     for before, after in ((one, two), (one, twice), (twice, one)):
         with pytest.raises(InvalidArgument, match="Pair"):
             changed_columns_many(before, after)
+    with pytest.raises(InvalidArgument, match="known has the shape"):
+        changed_columns_many(one, one, known=[True, False])
