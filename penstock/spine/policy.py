@@ -18,6 +18,7 @@ from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from penstock.errors import InvalidArgument
 from penstock.spine.run import Run
 from penstock.spine.slices import Slice
 
@@ -39,6 +40,14 @@ class Policy:
     garbage: float = 0.25
     """Rows of files that are no part of the spine any more, as a share of those that are, before files are
     rewritten that are mostly garbage."""
+
+    def __post_init__(self) -> None:
+        if min(self.most_rows, self.most_bytes) < 1 or self.share <= 0 or min(self.work, self.garbage) < 0:
+            raise InvalidArgument(
+                "files need a row and a byte, the share is more than 0, and nothing is less",
+                subject=str(self),
+                hint="Begin with Policy() and change what you must.",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.changes.hashing import xxhash64
+from penstock.errors import InvalidArgument
 from penstock.spine import END, Edit, Layout, Runs, ShardState, Slice, Spine, edited, shard_range
 from penstock.spine.policy import Policy
 from penstock.store import MemoryStore
@@ -227,3 +228,11 @@ def test_slices_of_a_merge_make_up_its_range() -> None:
     assert edges[-1][1] == END
     assert all(one[1] == other[0] for one, other in pairwise(edges))
     assert {it.rows for it in ticks.slices} == {100}
+
+
+@pytest.mark.parametrize(
+    "options", [{"most_rows": 0}, {"most_bytes": 0}, {"share": 0.0}, {"work": -1}, {"garbage": -0.1}]
+)
+def test_a_policy_that_could_not_work_is_refused(options: dict[str, int]) -> None:
+    with pytest.raises(InvalidArgument, match="need a row"):
+        Policy(**options)
