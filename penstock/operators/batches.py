@@ -66,10 +66,11 @@ def taken(arrays: Sequence[pa.Array], rows: Int64s) -> list[pa.Array]:
 def changes(
     output: pa.Schema, arrays: Sequence[pa.Array], weights: Int64s | int, length: int
 ) -> Iterator[pa.RecordBatch]:
-    """Canonical rows as a batch of changes; nothing where there are none."""
-    if length:
-        by = np.full(length, weights) if isinstance(weights, int) else weights
-        yield pa.RecordBatch.from_arrays([*arrays, pa.array(by)], schema=output)
+    """Canonical rows as batches of changes, none of them empty and none of more than so many rows."""
+    by = np.full(length, weights) if isinstance(weights, int) else weights
+    whole = pa.RecordBatch.from_arrays([*arrays, pa.array(by)], schema=output)
+    for start in range(0, length, BATCH_ROWS):
+        yield whole.slice(start, BATCH_ROWS)
 
 
 def products(left: Int64s, right: Int64s, subject: str) -> Int64s:

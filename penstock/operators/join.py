@@ -18,9 +18,10 @@ from penstock.changes.names import WEIGHT
 from penstock.operators.batches import BATCH_ROWS, changes, columns, gathered, numbers, products, taken
 from penstock.operators.groups import grouped
 from penstock.operators.matching import Side, sides
+from penstock.operators.net import netted
 from penstock.operators.operator import changes_of, columns_of, with_weight
 from penstock.plan import Join
-from penstock.spine import HASH, Layout, ShardState, Spine, arrange
+from penstock.spine import HASH, Layout, ShardState, Spine
 from penstock.spine.layout import Int64s
 
 __all__ = ["JoinOperator"]
@@ -58,7 +59,7 @@ class JoinOperator:
     ) -> Iterator[pa.RecordBatch]:
         """The changes of one tick and shard, of both sides → the pairs that came or went."""
         left, right = (
-            _Changed(self._sides[it], arrange(self.layouts[it], self._that_can_match(it, inputs.get(it, ()))))
+            _Changed(self._sides[it], self._that_can_match(it, inputs.get(it, ())))
             for it in ("left", "right")
         )
         for it, side in (("left", left), ("right", right)):
@@ -75,9 +76,12 @@ class JoinOperator:
                 yield from self._joined(theirs, mine)
 
     def _that_can_match(self, name: str, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+        """The rows of one side that may find a partner, canonical, without what cancels out."""
         rows = gathered(self.inputs[name], batches, f"Join, {name}")
         can = self._sides[name].can_match(rows)
-        return rows if can is None else rows.filter(can)
+        if can is not None:
+            rows = rows.filter(can)
+        return netted(rows, self._sides[name].rows.names)
 
     def _joined(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         weights = products(numbers(left, WEIGHT), numbers(right, WEIGHT), "Join")
@@ -89,7 +93,7 @@ class JoinOperator:
 
 
 class _Changed:
-    """What a tick changed on one side, consolidated, and which of it has the same key."""
+    """What a tick changed on one side, and which of it has the same key."""
 
     def __init__(self, side: Side, batch: pa.RecordBatch) -> None:
         self.batch = batch

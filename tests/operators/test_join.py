@@ -92,6 +92,17 @@ def test_what_cancels_out_in_a_tick_is_not_multiplied() -> None:
     assert it.batches(left=[left(1.0), left(1.0, weight=-1)], right=[]) == []
 
 
+def test_rows_that_have_no_hash_cancel_out_too() -> None:
+    columns = pa.schema([("a", pa.int64()), ("m", pa.map_(pa.string(), pa.int64()))])
+    node = Join(Scan("main", "l"), Scan("main", "r"), (On("a", "z"),))
+    it = Stepper(operator_of(node, [columns, RIGHT]))
+    it.tick(left=[], right=[right(1.0, z=7)])
+    one = {"a": 7, "m": [("p", 1), ("q", 2)]}
+    other = {"a": 7, "m": [("q", 2), ("p", 1)], "_weight": -1}
+    assert it.batches(left=[one, other], right=[]) == []
+    assert len(it.tick(left=[one, {**other, "_weight": 1}], right=[])) > 0
+
+
 def test_a_hot_key_comes_in_bounded_batches_one_by_one() -> None:
     operator = joined(On("a", "x")).operator
     many = 1_000
