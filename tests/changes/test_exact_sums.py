@@ -97,7 +97,7 @@ def test_after_any_history_a_sum_is_fsum_of_the_rows_that_are_left(
     assert same(here.finalize().to_pylist(), expected)
 
 
-@settings(deadline=None, max_examples=10_000)
+@settings(deadline=None, max_examples=2_500)
 @given(st.lists(doubles, max_size=6), st.lists(doubles, max_size=3), st.lists(doubles, max_size=3))
 def test_one_value_at_a_time_too(kept: list[float], passing: list[float], elsewhere: list[float]) -> None:
     here, there = Sum(), Sum()

@@ -46,7 +46,7 @@ def ints(*pairs: tuple[int, int]) -> ZSet:
     return ZSet.from_arrow(pa.record_batch({"x": [x for x, _ in pairs]}), [w for _, w in pairs])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(zsets())
 def test_consolidating_keeps_the_multiset_and_doing_it_twice_changes_nothing(z: ZSet) -> None:
     once = z.consolidate()
@@ -58,7 +58,7 @@ def test_consolidating_keeps_the_multiset_and_doing_it_twice_changes_nothing(z: 
     assert once == z
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(several(3))
 def test_z_sets_are_a_commutative_group(parts: list[ZSet]) -> None:
     a, b, c = parts
@@ -70,7 +70,7 @@ def test_z_sets_are_a_commutative_group(parts: list[ZSet]) -> None:
     assert a - b == a + -b
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(several(2), st.integers(-4, 4))
 def test_multiplying_is_linear(parts: list[ZSet], factor: int) -> None:
     a, b = parts
@@ -78,7 +78,7 @@ def test_multiplying_is_linear(parts: list[ZSet], factor: int) -> None:
     assert content(factor * a) == {row: w * factor for row, w in content(a).items() if factor}
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(several(2))
 def test_projecting_is_linear(parts: list[ZSet]) -> None:
     a, b = parts
@@ -86,7 +86,7 @@ def test_projecting_is_linear(parts: list[ZSet]) -> None:
     assert (a + b).project(names) == a.project(names) + b.project(names)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(zsets())
 def test_both_halves_of_a_split_make_the_whole(z: ZSet) -> None:
     plus, minus = z.split()
@@ -95,21 +95,21 @@ def test_both_halves_of_a_split_make_the_whole(z: ZSet) -> None:
     assert plus + minus == z
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(zsets())
 def test_arrow_and_back_is_the_same_z_set(z: ZSet) -> None:
     assert ZSet.from_arrow(z.to_arrow()) == z
     assert ZSet.from_arrow(pa.Table.from_batches([z.to_arrow()])) == z
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(several(2))
 def test_equality_is_equality_of_multisets(parts: list[ZSet]) -> None:
     a, b = parts
     assert (a == b) is (content(a) == content(b))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(zsets(), st.randoms(use_true_random=False))
 def test_order_does_not_matter(z: ZSet, random: Any) -> None:
     order = list(range(len(z)))
@@ -228,7 +228,7 @@ def test_the_least_weight_is_a_weight_like_any_other() -> None:
             overflowing()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(zsets())
 def test_changelog_form_and_back_is_the_same_z_set(z: ZSet) -> None:
     batch = z.to_changelog()
