@@ -10,6 +10,7 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -96,6 +97,7 @@ def perform(log: Log, deed: Deed) -> LsnRange:
     return transaction.lsns
 
 
+@cache
 def expected(deed: Deed) -> tuple[Event, ...]:
     events = []
     for verb, name, rows in _steps(deed):

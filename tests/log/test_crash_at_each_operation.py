@@ -18,6 +18,7 @@ from penstock.log.options import Fsync, LogOptions
 from penstock.store.faulty import Fault, Operation, every_fault
 from penstock.store.local import LocalStore
 from tests.log.deeds import Deed, Ledger, add_collections
+from tests.log.logs import FAST
 from tests.log.mortal_store import MortalStore, every_death
 
 DEEDS = 24
@@ -34,7 +35,7 @@ def last_segment(folder: Path) -> Path:
 
 
 @pytest.fixture
-def new_folder(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+def new_folder(quick_folder: Path) -> Iterator[Callable[[], Path]]:
     """Makes folders; only the last one is kept."""
     numbers = count(1)
     made: list[Path] = []
@@ -42,7 +43,7 @@ def new_folder(tmp_path: Path) -> Iterator[Callable[[], Path]]:
     def make() -> Path:
         if made:
             shutil.rmtree(made.pop(), ignore_errors=True)
-        made.append(tmp_path / str(next(numbers)))
+        made.append(quick_folder / str(next(numbers)))
         return made[0]
 
     yield make
@@ -79,14 +80,14 @@ def test_dying_at_any_operation_loses_nothing_acknowledged_and_leaves_nothing_ha
         store = LocalStore(folder, fsync=False)
         for mode in ("read", "write"):
             try:
-                log = Log.open(store, mode)  # type: ignore[arg-type]
+                log = Log.open(store, mode, FAST)  # type: ignore[arg-type]
             except NotFound:
                 assert not ledger.acknowledged
-                Log.create(store).close()
+                Log.create(store, FAST).close()
                 break
             with log:
                 ledger.check(log)
-        with Log.open(store) as log:  # it goes on
+        with Log.open(store, options=FAST) as log:  # it goes on
             add_collections(log)
             ledger.perform(log, Deed(0, ledger.next_number(0)))
             ledger.check(log)

@@ -21,6 +21,7 @@ from penstock.log.options import Fsync, LogOptions
 from penstock.store.faulty import Died, Fault, every_fault
 from penstock.store.local import LocalStore
 from tests.log.deeds import Deed, Ledger, add_collections
+from tests.log.logs import FAST
 from tests.log.mortal_store import MortalStore
 
 PAGE = 512  # smaller than real ones, so that the unsynced end has several
@@ -84,9 +85,9 @@ def left_by_power_loss(folder: Path, durable: dict[str, int], old: bytes) -> Ite
 
 @pytest.mark.parametrize("fsync", ["always", "never"])
 def test_what_was_synced_outlasts_a_loss_of_power_and_nothing_false_comes(
-    fsync: Fsync, tmp_path: Path
+    fsync: Fsync, quick_folder: Path
 ) -> None:
-    calm = MortalStore(tmp_path / "calm")
+    calm = MortalStore(quick_folder / "calm")
     Script(calm, fsync).run()
     calm.bury()
     old = (calm.local.path / min(calm.durable)).read_bytes()  # of another log
@@ -94,14 +95,14 @@ def test_what_was_synced_outlasts_a_loss_of_power_and_nothing_false_comes(
     for fault in every_fault(calm.operations, "die"):
         if not calm.operations[fault.at - 1].writes:
             continue
-        folder = tmp_path / "log"
+        folder = quick_folder / "log"
         store = MortalStore(folder, [fault])
         script = Script(store, fsync)
         with pytest.raises(Died):
             script.run()
         store.bury()
         for change in left_by_power_loss(folder, store.durable, old):
-            copy = shutil.copytree(folder, tmp_path / "copy")
+            copy = shutil.copytree(folder, quick_folder / "copy")
             change()
             check(folder, script, fault)
             losses += 1
@@ -116,7 +117,7 @@ def check(folder: Path, script: Script, fault: Fault) -> None:
     ends = []
     for mode in ("read", "write"):
         try:
-            log = Log.open(store, mode)  # type: ignore[arg-type]
+            log = Log.open(store, mode, FAST)  # type: ignore[arg-type]
         except NotFound:
             assert not script.durable_lsn
             return
