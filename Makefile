@@ -17,6 +17,7 @@ setup: ## Make .venv, install what is needed, find or fetch a Java runtime (part
 
 demo: setup ## Show what Penstock does, on this machine
 	@$(RUN) $(PY) examples/demo.py
+	@$(RUN) $(PY) examples/shop.py
 
 test: setup ## Run all tests (ARGS="-k name" to choose)
 	@$(RUN) $(PY) -m pytest -n auto --dist loadgroup $(ARGS)
