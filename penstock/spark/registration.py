@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from penstock.errors import DamagedBytes, NotFound
+from penstock.errors import DamagedBytes, NotFound, PenstockError
 from penstock.spine import Edit
 from penstock.store import Store, Writer
 
@@ -42,6 +43,12 @@ class Registration:
     """Rows of output."""
     elsewhere: str | None = None
     """The blob with the output, where it is too large to travel inside."""
+
+    @property
+    def files(self) -> list[str]:
+        """What this attempt wrote beside its registration."""
+        written = [it.file for edit in self.edits.values() for it in edit.added]
+        return list({*written, *filter(None, (self.elsewhere, self.told.get("file")))})
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -94,7 +101,10 @@ class Outbox:
     def register(
         self, what: str, part: int, edits: Mapping[str, Edit], told: Mapping[str, Any]
     ) -> Iterator[pa.RecordBatch]:
-        """Register this attempt, or find that another one did; then the output that counts."""
+        """Register this attempt, or find that another one did; then the output that counts.
+
+        Who comes second takes away what it wrote: nobody else knows of it.
+        """
         elsewhere = None
         if self._blob is not None:
             self._stream.close()
@@ -102,7 +112,10 @@ class Outbox:
             elsewhere = self._blob.name
         mine = Registration(what, part, edits, told, self.rows, elsewhere)
         name = name_of(self._folder, what, part)
-        if self._store.create(name, _encoded(mine, self._schema, self._batches)) and elsewhere is None:
+        if not self._store.create(name, _encoded(mine, self._schema, self._batches)):
+            with suppress(PenstockError):  # what stays is an orphan, and swept up as such
+                self._store.delete(*mine.files)
+        elif elsewhere is None:
             return iter(self._batches)
         found = find(self._store, self._folder, what, part)
         assert found is not None, "it was there a moment ago"

@@ -13,9 +13,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from penstock.errors import Fenced, InvalidArgument, MayHaveHappened, NotFound
+from penstock.errors import InvalidArgument, NotFound
 from penstock.log import Collection, ReadableLog
 from penstock.plan import Keyed, Node, Scan, in_order, inputs, is_stateful
 from penstock.spark import Executor, Job, Pieces, Place, Registration, Source, TypesBySpark, ViewChanges
@@ -27,9 +27,9 @@ from penstock.views.commit import fold_name, following
 from penstock.views.compiled import Compiled, compiled
 from penstock.views.content import Fold
 from penstock.views.deltas import OpenLog, delta
-from penstock.views.manifest import ChangeFile, Manifest, manifest_name
+from penstock.views.driver import Clock, Driver, now
+from penstock.views.manifest import ChangeFile, Manifest
 from penstock.views.states import SpineRows
-from penstock.views.sweep import Sweeper
 from penstock.views.tick_log import TickLog
 
 __all__ = ["DEFAULT_ROWS", "Inputs", "Pipeline", "Ticked"]
@@ -44,7 +44,6 @@ _SHARD_ROWS = 1_000_000
 """Rows of a tick that one task is given at most."""
 _FOLD_ROWS = 100_000
 """Loose rows of a view that are never worth folding."""
-_TAKEOVERS = 10
 
 
 class Inputs:
@@ -96,7 +95,7 @@ class Pipeline:
         catalog: CatalogStore,
         inputs: Inputs,
         executor: Callable[[], Executor],
-        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        clock: Clock = now,
     ) -> None:
         self.name = name
         self.folder = f"pipelines/{name}"
@@ -105,12 +104,10 @@ class Pipeline:
         self._inputs = inputs
         self._executor = executor
         self._clock = clock
-        self._driver = uuid.uuid4().hex
-        self._manifest: Manifest | None = None
         self._compiled: Compiled | None = None
         self._lock = threading.Lock()
-        self._sweeper = Sweeper(store, self.folder)
         self.log = TickLog(store, self.folder, f"views of {name!r}", self._collections)
+        self._driver = Driver(store, self.folder, self.log, clock)
 
     # -- ticking --------------------------------------------------------------------------------------
 
@@ -131,10 +128,10 @@ class Pipeline:
             goal: dict[str, int] | None = None
             while not until():
                 catalog = self._catalog.read()
-                if not catalog.of_pipeline(self.name) and self._newest() is None:
+                if not catalog.of_pipeline(self.name) and self._driver.newest is None:
                     return ticks
                 plans = self._plans(catalog)
-                before = self._own()
+                before = self._driver.own()
                 if goal is None:
                     goal = {log: self._inputs.log(log).current_lsn for log in plans.logs}
                 ticked = self._tick(before, catalog, plans, goal, rows)
@@ -171,7 +168,7 @@ class Pipeline:
             if name not in before.views or before.views[name].collection != number
         }
         at = {log: before.frontier.get(log, 0) for log in plans.logs}
-        if new and any(at.values()):
+        if new and (before.views or any(at.values())):
             step = _Step(at, self._adopting(plans, new, before, at), new, True)
         else:
             frontier = {log: self._next(log, at[log], goal.get(log, 0), max_rows) for log in plans.logs}
@@ -185,19 +182,22 @@ class Pipeline:
         began = time.perf_counter()
         place = self._place(before.tick + 1)
         stateful = {node.fingerprint for node in in_order(plans.plans.values()) if is_stateful(node)}
-        registered = self._run(before, views, plans, step, stateful, place) if step.wanted else []
-        manifest = following(
-            before,
-            driver=self._driver,
-            committed=self._clock(),
-            frontier={**before.frontier, **step.frontier},
-            nodes=sorted(stateful),
-            views=numbers,
-            registered=registered,
-            rows_in=step.rows,
-        )
-        self._commit(manifest, place)
-        self._sweeper.after(before, manifest, place)
+        try:
+            registered = self._run(before, views, plans, step, stateful, place) if step.wanted else []
+            manifest = following(
+                before,
+                driver=self._driver.name,
+                committed=self._clock(),
+                frontier={**before.frontier, **step.frontier},
+                nodes=sorted(stateful),
+                views=numbers,
+                registered=registered,
+                rows_in=step.rows,
+            )
+            self._driver.commit(before, manifest, place)
+        except BaseException as error:
+            self._driver.give_up(before, place, error)
+            raise
         return Ticked(
             manifest.tick,
             step.rows,
@@ -215,7 +215,7 @@ class Pipeline:
         stateful: set[str],
         place: Place,
     ) -> list[Registration]:
-        """The Spark job of a tick. An error leaves nothing."""
+        """The Spark job of a tick."""
         executor = self._executor()
         job = Job(
             place,
@@ -228,11 +228,7 @@ class Pipeline:
             frozenset(),
             self._folds(before, views, place, executor.parallelism),
         )
-        try:
-            return executor.run(job)
-        except BaseException:
-            self._sweeper.forget(place)
-            raise
+        return executor.run(job)
 
     def _next(self, log: str, since: int, goal: int, max_rows: int) -> int:
         """Where this tick ends in a log: at the end of a transaction."""
@@ -313,68 +309,6 @@ class Pipeline:
             except NotFound:
                 break
         return tuple(files)
-
-    # -- owning and committing ------------------------------------------------------------------------
-
-    def _newest(self) -> Manifest | None:
-        return self._manifest or self.log.newest()
-
-    def _own(self) -> Manifest:
-        """The newest manifest, once this driver owns the pipeline."""
-        if self._manifest is not None:
-            return self._manifest
-        for _ in range(_TAKEOVERS):
-            newest = self.log.newest()
-            mine = (
-                Manifest(1, 1, self._driver, self._clock(), {}, 1, 0)
-                if newest is None
-                else replace(
-                    newest,
-                    tick=newest.tick + 1,
-                    term=newest.term + 1,
-                    driver=self._driver,
-                    committed=max(self._clock(), newest.committed),
-                    first_lsn=newest.last_lsn + 1,
-                    events=0,
-                    views={name: replace(view, files=()) for name, view in newest.views.items()},
-                    rows_in=0,
-                )
-            )
-            if self._create(mine):
-                self._manifest = mine
-                self.log.committed(mine)
-                self._sweeper.orphans(mine)
-                return mine
-        raise Fenced(
-            f"{_TAKEOVERS} times in a row another driver was first",
-            subject=f"pipeline {self.name!r}",
-            hint="Let one driver run at a time.",
-        )
-
-    def _commit(self, manifest: Manifest, place: Place) -> None:
-        if not self._create(manifest):
-            self._manifest = None
-            self._sweeper.forget(place)
-            raise Fenced(
-                f"another driver committed tick {manifest.tick}",
-                subject=f"pipeline {self.name!r}",
-                hint="It has taken over. Stop it first if this one is to go on; then refresh again.",
-            )
-        self._manifest = manifest
-        self.log.committed(manifest)
-
-    def _create(self, manifest: Manifest) -> bool:
-        name = manifest_name(self.folder, manifest.tick)
-        try:
-            return self._store.create(name, manifest.encode())
-        except MayHaveHappened:
-            # The answer was lost: the blob tells whose it is.
-            try:
-                found = Manifest.decode(self._store.get(name), name)
-            except NotFound:
-                self._manifest = None
-                raise
-            return found.driver == manifest.driver
 
     def _place(self, tick: int) -> Place:
         scratch = (

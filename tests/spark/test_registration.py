@@ -86,6 +86,21 @@ def test_the_first_attempt_wins_and_the_second_gives_its_output(
     assert table(attempt(store, second)).equals(table(first))
 
 
+def test_who_comes_second_takes_away_what_it_wrote() -> None:
+    store = MemoryStore()
+    boxes = [Outbox(store, FOLDER, SCHEMA) for _ in range(2)]
+    for number, box in enumerate(boxes):
+        for name in (f"runs/{number}", f"changes/{number}"):
+            store.put(name, b"x")
+        for batch in LARGE:
+            box.add(batch)
+        edit = Edit((Slice(f"runs/{number}", 3, 400),), (Slice("runs/old", 1, 80),))
+        list(box.register("node", 0, {"sums": edit}, {"file": f"changes/{number}"}))
+    there = [blob.name for blob in store.list() if not blob.name.startswith("steps/")]
+    assert there == ["changes/0", "runs/0"]
+    assert len(list(store.list("steps/"))) == 2
+
+
 def test_of_threads_at_one_step_all_give_the_same_output() -> None:
     store = MemoryStore()
     gate = threading.Barrier(6)
