@@ -46,13 +46,17 @@ class Sample:
 
 def content_of(store: Store, mode: Mode) -> list[Any]:
     with Log.open(store, mode, OPTIONS) as log:
-        found = [
-            (it.collection.name, it.lsns, it.is_refresh, it.ends_transaction, it.committed, it.rows)
-            for it in log.read()
-        ]
-        small = [it.lsns for it in log.read("small")]
-        assert small == [lsns for name, lsns, *_ in found if name == "small"]
-        return found
+        return read_from(log)
+
+
+def read_from(log: Log) -> list[Any]:
+    found = [
+        (it.collection.name, it.lsns, it.is_refresh, it.ends_transaction, it.committed, it.rows)
+        for it in log.read()
+    ]
+    small = [it.lsns for it in log.read("small")]
+    assert small == [lsns for name, lsns, *_ in found if name == "small"]
+    return found
 
 
 def write(store: GrowingMemory) -> Log:
@@ -60,6 +64,9 @@ def write(store: GrowingMemory) -> Log:
     log = Log.create(store, OPTIONS, log_id=bytes(range(16)), clock=ManualClock())
     log.add_collection("small", SMALL)
     log.add_collection("wide", WIDE, ["id"])
+    left, _ = log.split_range("wide", 1)
+    log.split_range("wide", left.id)
+    log.promote(2)
     small = pa.record_batch([pa.array([1, 2], pa.int16())], schema=SMALL)
     row: dict[str, object] = {"id": 1, "text": "one", "more": [1]}
     update = [(Op.UPDATE_BEFORE, row), (Op.UPDATE_AFTER, row | {"text": None}), (Op.DELETE, row)]
@@ -175,12 +182,37 @@ def test_each_flipped_byte_of_an_indexed_segment_is_told_or_not_read(left: Sampl
         assert told != any(it <= at < it + FRAME_BYTES for it in headers), at
 
 
-def test_each_flipped_byte_of_what_the_log_is_is_told(left: Sample) -> None:
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_each_flipped_byte_of_what_the_log_is_is_told(left: Sample, mode: Mode) -> None:
+    """Identity, term, collections, and the ranges of their keys."""
     data = left.blobs["meta.json"]
+    assert b'"ranges"' in data
     for at in range(len(data)):
         for pattern in patterns(at):
             changed = left.blobs | {"meta.json": flipped(data, at, pattern)}
-            assert check(left, changed, "meta.json", at, "read"), at
+            assert check(left, changed, "meta.json", at, mode), at
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+@pytest.mark.parametrize("which", [0, -1], ids=["sealed", "last"])
+def test_a_byte_that_flips_under_an_open_log_is_told_when_it_is_read_or_was_read_before(
+    left: Sample, which: int, mode: Mode
+) -> None:
+    name = sorted(left.places)[which]
+    data = left.blobs[name]
+    told = 0
+    for at in range(0, len(data), 3):
+        store = GrowingMemory(left.blobs)
+        with Log.open(store, mode, OPTIONS) as log:
+            store.put(name, flipped(data, at, 1 << at % 8))
+            try:
+                assert read_from(log) == left.content
+            except DamagedBytes as error:
+                told += 1
+                subject, place = place_told(error)
+                assert subject == name
+                assert place == max(it for it in left.places[name] if it <= at)
+    assert told > len(data) // 10
 
 
 @pytest.mark.parametrize("mode", ["read", "write"])
