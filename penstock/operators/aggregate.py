@@ -133,7 +133,7 @@ class AggregateOperator:
         for which, weight, offset in ((was_there, -1, 0), (is_there, 1, len(is_there))):
             rows = np.flatnonzero(which & differs)
             said = [*taken(keys.columns[1:], rows), *taken(columns, rows + offset)]
-            yield from changes(self.output, said, weight, len(rows))
+            yield from changes(self.output, said, np.full(len(rows), weight))
 
     def _keep(
         self,

@@ -63,13 +63,10 @@ def taken(arrays: Sequence[pa.Array], rows: Int64s) -> list[pa.Array]:
     return [it.take(index) for it in arrays]
 
 
-def changes(
-    output: pa.Schema, arrays: Sequence[pa.Array], weights: Int64s | int, length: int
-) -> Iterator[pa.RecordBatch]:
+def changes(output: pa.Schema, arrays: Sequence[pa.Array], weights: Int64s) -> Iterator[pa.RecordBatch]:
     """Canonical rows as batches of changes, none of them empty and none of more than so many rows."""
-    by = np.full(length, weights) if isinstance(weights, int) else weights
-    whole = pa.RecordBatch.from_arrays([*arrays, pa.array(by)], schema=output)
-    for start in range(0, length, BATCH_ROWS):
+    whole = pa.RecordBatch.from_arrays([*arrays, pa.array(weights)], schema=output)
+    for start in range(0, len(weights), BATCH_ROWS):
         yield whole.slice(start, BATCH_ROWS)
 
 

@@ -72,6 +72,4 @@ class DistinctOperator:
         state.add("counts", rows)
         weights = crossings(old, numbers(rows, COUNT))
         crossed = np.flatnonzero(weights)
-        yield from changes(
-            self.output, taken(columns(rows, self._names), crossed), weights[crossed], len(crossed)
-        )
+        yield from changes(self.output, taken(columns(rows, self._names), crossed), weights[crossed])

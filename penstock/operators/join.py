@@ -89,7 +89,7 @@ class JoinOperator:
             *columns(left, self._sides["left"].rows.names),
             *columns(right, self._sides["right"].rows.names),
         ]
-        yield from changes(self.output, rows, weights, len(weights))
+        yield from changes(self.output, rows, weights)
 
 
 class _Changed:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.changes.names import LSN, OP
+from penstock.changes.names import LSN, OP, WEIGHT
 from penstock.changes.op import Op
 from penstock.changes.rows import canonical, same_rows
 from penstock.operators.batches import changes, columns, gathered, numbers, taken
@@ -104,6 +104,7 @@ class KeyedOperator:
     ) -> Iterator[pa.RecordBatch]:
         """Some rows as changes, to those who read them and to the state."""
         some = taken(columns(rows, [HASH, *self._names]), which)
-        for batch in changes(self.output, some[1:], weight, len(which)):
-            state.add("rows", batch.append_column(HASH, some[0]))
-            yield batch
+        weights = np.full(len(which), weight)
+        kept = pa.RecordBatch.from_arrays([*some, pa.array(weights)], names=[HASH, *self._names, WEIGHT])
+        state.add("rows", kept)
+        yield from changes(self.output, some[1:], weights)
