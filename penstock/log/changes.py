@@ -115,11 +115,13 @@ class Changes:
 
     def changed_columns(self) -> list[list[str] | None]:
         """For each event the columns it touched: as the writer said, else where both sides of an update
-        are there, as they differ; None where nobody can know."""
-        return self.stored.changed_columns()
+        are there, as they differ; None where nobody can know, and for a refresh."""
+        return [None] if self.is_refresh else self.stored.changed_columns()
 
     def touching(self, columns: set[str]) -> pa.RecordBatch:
         """``rows`` without the events known to have touched none of these columns."""
+        if self.is_refresh:
+            return self.rows
         keep = [told is None or not columns.isdisjoint(told) for told in self.changed_columns()]
         return self.rows.filter(pa.array(np.asarray(keep, np.bool_)[self.stored.event_of_row()]))
 

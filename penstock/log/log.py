@@ -15,7 +15,6 @@ from penstock.changes.record import ChangeOperation
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.log.by_key import KeyedLog
 from penstock.log.changes import Changes
-from penstock.log.format import damaged
 from penstock.log.meta import META, Collection, Meta
 from penstock.log.opening import Clock, Recovered, make, now, open_to_write, store_at, take_lock
 from penstock.log.options import LogOptions
@@ -334,7 +333,7 @@ class Log(KeyedLog):
                 collection = self.meta.by_id.get(number) or self.reload_meta().by_id.get(number)
                 if collection is None:
                     what = f"a frame is of a collection numbered {number}, of which {META} knows nothing"
-                    raise damaged(self.name, 0, what)
+                    raise it.damaged(what)
                 yield Changes(collection, it.frame, it.body, since, upto)
 
     def _oldest_known(self) -> int:

@@ -147,6 +147,8 @@ class Reader:
                 if timeout is not None:
                     return lsn
                 deadline += _FOR_EVER
+        if self._visible > since:
+            return self._visible
         raise closed(self._store.url)
 
     def _watch_for(self, since: int, deadline: float, until: Callable[[], bool]) -> int:

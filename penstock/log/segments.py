@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from penstock.errors import CursorExpired, NotFound, PenstockError
+from penstock.errors import CursorExpired, DamagedBytes, NotFound, PenstockError
 from penstock.log.format import Frame, damaged
 from penstock.log.segment import Segment, blob_name
 from penstock.store.interface import Store
@@ -73,6 +73,10 @@ class Located:
     def checksum(self) -> int:
         """Equal for equal frames only."""
         return self._segment.checksum(self._i)
+
+    def damaged(self, what: str) -> DamagedBytes:
+        """An error that says where the frame is."""
+        return damaged(self._segment.name, self._segment.offsets[self._i], what)
 
 
 class Segments:

@@ -178,6 +178,8 @@ def test_a_refresh_is_one_event_that_takes_back_what_it_replaced(log: Log) -> No
     assert changes.zset() == ZSet(users((2, "b"), (3, "c")), np.array([1, 1]))
     assert changes.zset(replaced=old) == ZSet(users((3, "c"), (1, "a")), np.array([1, -1]))
     assert repr(changes) == "Changes('users', refresh, LSN [3, 3])"
+    assert changes.changed_columns() == [None]
+    assert changes.touching({"name"}).equals(changes.rows)
     assert log.refresh("users", SCHEMA.empty_table()) == LsnRange(4, 4)
     assert only(log).rows.num_rows == 0
 

@@ -377,10 +377,11 @@ def test_a_meta_from_an_older_copy_never_gives_rows_another_meaning(mode: Any, t
         log.append("other", pa.record_batch({"id": [1], "name": ["x"], "more": pa.array([1], pa.int8())}))
     (tmp_path / "meta.json").write_bytes(older)
     with (
-        pytest.raises(DamagedBytes, match=r"numbered \d+, of which meta\.json knows nothing"),
+        pytest.raises(DamagedBytes, match=r"numbered \d+, of which meta\.json knows nothing") as raised,
         Log.open(tmp_path, mode) as log,
     ):
         list(log.read())
+    assert raised.value.subject == f"segments/{1:020d}.segment"
 
 
 def test_a_reader_is_told_when_another_log_takes_the_place_of_its_own(tmp_path: Path) -> None:

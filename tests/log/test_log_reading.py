@@ -217,6 +217,9 @@ def test_a_wait_ends_when_the_log_is_closed(both: tuple[Log, Log]) -> None:
     for it in waiting:
         with pytest.raises(Closed):
             it()
+    with pytest.raises(Closed):
+        reader.wait(1)
+    assert reader.wait(0) == 1, "what had come before is still told"
 
 
 def test_a_reader_of_a_store_that_tells_of_no_growth_looks_ever_again() -> None:
