@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 @pytest.mark.parametrize("cases", in_groups(QUERIES, 14), ids=lambda it: it[0].name)
-def test_every_query_is_right_after_every_tick(tmp_path: Path, spark: SparkSession, cases: list[Case]) -> None:
+def test_every_query_is_right_after_every_tick(
+    tmp_path: Path, spark: SparkSession, cases: list[Case]
+) -> None:
     history = History(len(cases[0].sql))
     views = {f"v{i}": case.sql for i, case in enumerate(cases)}
     early = dict(list(views.items())[: len(views) // 2])
