@@ -15,10 +15,11 @@ from penstock.changes.record import ChangeOperation
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.log.by_key import KeyedLog
 from penstock.log.changes import Changes
+from penstock.log.failures import closed
 from penstock.log.meta import META, Collection, Meta
 from penstock.log.opening import Clock, Recovered, make, now, open_to_write, store_at, take_lock
 from penstock.log.options import LogOptions
-from penstock.log.reader import Reader, closed, read_meta
+from penstock.log.reader import Reader, read_meta
 from penstock.log.rows import Part
 from penstock.log.segment import SEGMENTS
 from penstock.log.segments import Located, Segments

@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from penstock.errors import Closed, DamagedBytes, FileChanged, NotFound
+from penstock.errors import DamagedBytes, FileChanged, NotFound
+from penstock.log.failures import closed
 from penstock.log.growth import GrowthWatch
 from penstock.log.meta import META, Meta
 from penstock.log.recovery import find_end, list_segments, transactions
@@ -213,7 +214,3 @@ def read_meta(store: Store, known: bytes = b"") -> tuple[bytes, Meta | None]:
             "there is no log", subject=store.url, hint="Make one with Log.create, or check the path."
         ) from error
     return data, None if data == known else Meta.decode(data, f"{store.url}/{META}")
-
-
-def closed(subject: str) -> Closed:
-    return Closed("the log was closed", subject=subject, hint="Open it again.")

@@ -17,7 +17,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.errors import Closed, DidNotHappen, OutcomeUnknown, PenstockError, StoreUnavailable
+from penstock.errors import DidNotHappen, PenstockError, StoreUnavailable
+from penstock.log.failures import as_told, closed, forked, stopped_by, unsure_of
 from penstock.log.format import Head, Kind
 from penstock.log.group_commit import GroupCommit, Wanted
 from penstock.log.meta import META, Meta
@@ -155,7 +156,7 @@ class Writer:
         except DidNotHappen:
             raise  # the file is as it was: the log goes on
         except BaseException as error:
-            self._broken = _as_told(error, "appending", segment.name)
+            self._broken = as_told(error, "appending", segment.name)
             raise
 
     # -- syncing ------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ class Writer:
         with self._sync_lock:
             if self._synced_lsn < lsn:
                 if self._broken is not None:
-                    raise self._unknown(lsn) from self._broken
+                    raise unsure_of(lsn, self._store.url) from self._broken
                 self._sync_file()
             reached = self._synced_lsn
         with self.changed:
@@ -192,20 +193,13 @@ class Writer:
         except BaseException as error:
             # What of the unsynced events is on disk is unknown now: only opening again can tell.
             self._sync_failed = True
-            self._broken = _as_told(error, "syncing", self.segments.active.name)
+            self._broken = as_told(error, "syncing", self.segments.active.name)
             if isinstance(error, PenstockError):
-                raise self._unknown(lsn) from error
+                raise unsure_of(lsn, self._store.url) from error
             raise
         self._synced_lsn, self._synced_bytes = lsn, end
         if self._options.fsync == "always":
             self.visible_lsn = lsn
-
-    def _unknown(self, lsn: int) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"events up to LSN {lsn} were written, but a sync failed, so whether they are on disk is unknown",
-            subject=self._store.url,
-            hint="Close the log and open it again: then it has them or not, and says so by its current LSN.",
-        )
 
     def _sync_and_mark(self) -> None:
         """What the sync thread does after each interval with something new in it."""
@@ -217,7 +211,7 @@ class Writer:
             # Of a sync that failed the next append tells; a mark that found no room is no loss.
             _logger.warning("the log could not be synced and marked: %s", error)
         except BaseException as error:
-            self._broken = _as_told(error, "syncing", self.segments.active.name)
+            self._broken = as_told(error, "syncing", self.segments.active.name)
             raise
 
     def _mark(self) -> None:
@@ -287,7 +281,7 @@ class Writer:
             self._synced_bytes = self.segments.active.end
             self._marked = True  # there is nothing in it that is not synced
         except BaseException as error:
-            self._broken = _as_told(error, "beginning a segment", name)
+            self._broken = as_told(error, "beginning a segment", name)
             raise
         old.close()
 
@@ -354,7 +348,7 @@ class Writer:
         except DidNotHappen:
             raise
         except BaseException as error:
-            self._broken = _as_told(error, "writing what the log is", META)
+            self._broken = as_told(error, "writing what the log is", META)
             raise
 
     # -- the end ------------------------------------------------------------------------------------
@@ -382,7 +376,7 @@ class Writer:
 
     def _finish(self) -> None:
         if self._sync_failed and self._synced_lsn < self.visible_lsn:
-            raise self._unknown(self.visible_lsn) from self._broken
+            raise unsure_of(self.visible_lsn, self._store.url) from self._broken
         if self._marked or self._sync_failed:
             return
         self._sync_to(self._next - 1, self.segments.active.end)
@@ -395,27 +389,11 @@ class Writer:
     def check_usable(self) -> None:
         """Raise what an append would raise, were it closed or stopped."""
         if self.closed:
-            raise Closed("the log was closed", subject=self._store.url, hint="Open it again.")
+            raise closed(self._store.url)
         if self._broken is not None:
-            raise Closed(
-                f"an earlier write failed and what it left is unknown ({self._broken.what})",
-                subject=self._store.url,
-                hint="Mend the cause, close the log and open it again: it recovers what was acknowledged.",
-            ) from self._broken
+            raise stopped_by(self._broken, self._store.url) from self._broken
 
     def _check_process(self) -> None:
         # Before any lock is taken: another thread of the parent may have held it when it forked.
         if os.getpid() != self._process:
-            raise Closed(
-                f"it belongs to process {self._process}, of which this one is a fork",
-                subject=self._store.url,
-                hint="Append there, or open the log to read.",
-            )
-
-
-def _as_told(error: BaseException, doing: str, subject: str) -> PenstockError:
-    if isinstance(error, PenstockError):
-        return error
-    return OutcomeUnknown(
-        f"{doing} was interrupted by {type(error).__name__}", subject=subject, hint="Open the log again."
-    )
+            raise forked(self._process, self._store.url)
