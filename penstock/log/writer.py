@@ -104,11 +104,11 @@ class Writer:
             self._group_commit.reach(wanted)
         else:
             self._append_all([wanted])
+            with self.changed:
+                self.changed.notify_all()
             self._syncing.tell()
             if self.segments.active.end - self._synced_bytes > _MUCH:
                 self._syncing.hurry()
-            with self.changed:
-                self.changed.notify_all()
         assert wanted.lsns is not None
         return wanted.lsns
 
