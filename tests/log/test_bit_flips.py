@@ -59,8 +59,11 @@ def read_from(log: Log) -> list[Any]:
     return found
 
 
-def write(store: GrowingMemory) -> Log:
-    """A sealed segment and one that is being written, with something of everything."""
+def write(store: GrowingMemory, *, again: bool) -> Log:
+    """A sealed segment and one that is being written, with something of everything.
+
+    Opened ``again`` amid the latter, so that a mark stands between its frames.
+    """
     log = Log.create(store, OPTIONS, log_id=bytes(range(16)), clock=ManualClock())
     log.add_collection("small", SMALL)
     log.add_collection("wide", WIDE, ["id"])
@@ -78,13 +81,16 @@ def write(store: GrowingMemory) -> Log:
         log.refresh("wide", pa.RecordBatch.from_pylist([row], schema=WIDE))
         log.emit("insert", "wide", after=row, changed_columns=["text"])
     log.append("small", small)
+    if again:
+        log.close()
+        log = Log.open(store, options=OPTIONS, clock=ManualClock())
     log.append("wide", changes_of(WIDE, update))
     return log
 
 
 def sample(*, closed: bool) -> Sample:
     store = GrowingMemory()
-    log = write(store)
+    log = write(store, again=closed)
     if closed:
         log.close()
     blobs = store.blobs
