@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changes.aggregates.limbs import Bools, Int64s
+from penstock.changes.pickable import decoded
 from penstock.errors import InvalidArgument, SchemaMismatch
 
 __all__ = ["Batch", "check_values"]
@@ -73,11 +74,10 @@ class Batch:
 
     def counted(self, values: pa.Array) -> Batch:
         """The rows whose value is not NULL."""
-        kind = values.type
-        encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
-        if values.null_count == 0 and not encoded:  # those have NULLs that are not counted
+        plain = decoded(values)  # a dictionary and a run may have NULLs inside that are not counted
+        if plain.null_count == 0:
             return self
-        return self.where(pc.is_valid(values).to_numpy(zero_copy_only=False))
+        return self.where(pc.is_valid(plain).to_numpy(zero_copy_only=False))
 
 
 def check_values(values: pa.Array | None, kind: pa.DataType | None, rows: int, subject: str) -> pa.Array:
