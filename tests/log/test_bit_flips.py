@@ -13,7 +13,7 @@ import pytest
 
 from penstock.changes.op import Op
 from penstock.errors import CursorAhead, DamagedBytes, FileChanged
-from penstock.log.format import FRAME_BYTES, HEAD_BYTES
+from penstock.log.format import FRAME_BYTES, HEAD_BYTES, Kind
 from penstock.log.log import Log
 from penstock.log.options import LogOptions
 from penstock.store.interface import Store
@@ -88,9 +88,9 @@ def write(store: GrowingMemory, *, again: bool) -> Log:
     return log
 
 
-def sample(*, closed: bool) -> Sample:
+def sample(*, closed: bool, again: bool | None = None) -> Sample:
     store = GrowingMemory()
-    log = write(store, again=closed)
+    log = write(store, again=closed if again is None else again)
     if closed:
         log.close()
     blobs = store.blobs
@@ -253,6 +253,24 @@ def test_a_flipped_byte_where_no_sync_is_known_of_costs_whole_transactions_and_i
                 assert store.get(log.recovered.kept_as) == store_end(data, at, start)
         if at % 16 == 0:
             assert content_of(store, "read") == [it for it in torn.content if it[1].last <= end]
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_a_flipped_byte_is_told_up_to_where_a_later_frame_knows_of_a_sync(mode: Mode) -> None:
+    """Of a log that was closed, opened again, written, and killed: up to the mark, and the mark itself."""
+    resumed = sample(closed=False, again=True)
+    data = resumed.blobs[resumed.last]
+    starts = [it for it in resumed.places[resumed.last] if data[it : it + 4] == b"FRM1"]
+    mark = next(it for it in starts if data[it + 60] == Kind.MARK)
+    assert starts[0] < mark < starts[-1]
+    for at in range(HEAD_BYTES, mark + FRAME_BYTES):
+        changed = resumed.blobs | {resumed.last: flipped(data, at, 1 << at % 8)}
+        assert check(resumed, changed, resumed.last, at, mode), at
+    for at in range(mark + FRAME_BYTES, len(data), 5):
+        with Log.open(
+            GrowingMemory(resumed.blobs | {resumed.last: flipped(data, at, 1)}), mode, OPTIONS
+        ) as log:
+            assert log.current_lsn < resumed.ends[-1]
 
 
 def store_end(data: bytes, at: int, start: int) -> bytes:
