@@ -25,7 +25,7 @@ from penstock.plan import (
     in_order,
 )
 
-__all__ = ["Content", "Meaning", "answers", "plain"]
+__all__ = ["Content", "Meaning", "TooLarge", "answers", "plain"]
 
 Row: TypeAlias = tuple[Any, ...]
 Content: TypeAlias = Counter[Row]
@@ -35,6 +35,10 @@ Meaning: TypeAlias = Mapping[str, Callable[[dict[str, Any]], Any]]
 
 _NAN = math.nan
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+
+
+class TooLarge(Exception):
+    """An exact result does not fit its type: the whole tick must be refused."""
 
 
 def plain(value: Any) -> Any:
@@ -128,7 +132,7 @@ def _result(call: Call, rows: list[tuple[Row, int]], below: pa.Schema, kind: pa.
             return _sum(bag, kind)
         case Function.AVG if bag and pa.types.is_decimal(kind):
             exact = sum(Fraction(value) * times for value, times in bag) / count
-            return _rounded(exact, kind.scale)
+            return _rounded(exact, kind)
         case Function.AVG if bag:
             return _sum(bag, pa.float64()) / count
     return None
@@ -140,19 +144,27 @@ def _sum(bag: list[tuple[Any, int]], kind: pa.DataType) -> Any:
         return sum(special)  # NaN, or ∞ − ∞ is NaN, or the one infinity there is
     exact = sum(Fraction(value) * times for value, times in bag)
     if pa.types.is_integer(kind):
-        return int(exact)
+        return _fitting(int(exact), -(2**63), 2**63 - 1)
     if pa.types.is_decimal(kind):
-        return _rounded(exact, kind.scale)
+        return _rounded(exact, kind)
     try:
         return exact.numerator / exact.denominator
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
 
 
-def _rounded(exact: Fraction, scale: int) -> Decimal:
-    units = exact * 10**scale
+def _rounded(exact: Fraction, kind: pa.Decimal128Type) -> Decimal:
+    units = exact * 10**kind.scale
     half_up = (2 * abs(units.numerator) + units.denominator) // (2 * units.denominator)
-    return _EXACT.scaleb(Decimal(half_up if units >= 0 else -half_up), -scale)
+    top = 10**kind.precision - 1
+    told = _fitting(half_up if units >= 0 else -half_up, -top, top)
+    return _EXACT.scaleb(Decimal(told), -kind.scale)
+
+
+def _fitting(number: int, least: int, greatest: int) -> int:
+    if not least <= number <= greatest:
+        raise TooLarge
+    return number
 
 
 def _in_order(value: Any) -> Any:

@@ -33,7 +33,7 @@ POOLS: dict[pa.DataType, list[Any]] = {
         Decimal("0.00"), None, Decimal("0.01"), Decimal("10.50"), Decimal("-10.50"), Decimal("9999999999.99")
     ],
     pa.decimal128(38, 10): [
-        Decimal(0), None, Decimal("-0.0000000001"), Decimal("12345678901234567890123.0000000005"),
+        Decimal(0), None, Decimal("-0.0000000001"), Decimal("123456789012345678901234567.0000000005"),
         Decimal("-99999999999999999"), Decimal("1.5"),
     ],
     pa.bool_(): [False, None, True],
