@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DamagedBytes
-from penstock.log import Log
+from penstock.log import Log, LogOptions
 from penstock.log.format import FRAME_BYTES, HEAD_BYTES, Flag, Frame, Head, Kind
 from tests.log.growing_memory import GrowingMemory
 from tests.log.log_model import ManualClock
@@ -92,6 +92,24 @@ def test_a_transaction_without_its_end_is_torn(mode: Any, blobs: dict[str, bytes
         assert log.current_lsn == 3
         assert [it.data.column(0).to_pylist() for it in log.read()] == [[0], [1], [2]]
         assert (log.recovered is not None) == (mode == "write")
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_a_frame_missing_in_a_sealed_segment_is_told_and_not_jumped(mode: Any) -> None:
+    store = GrowingMemory()
+    with Log.create(store, LogOptions(fsync="never", segment_bytes=4096), clock=ManualClock()) as log:
+        log.add_collection("t", SCHEMA)
+        while log.stats().segments == 1:
+            log.append("t", pa.record_batch({"id": [log.current_lsn]}, schema=SCHEMA))
+    blobs = {name: data for name, data in store.blobs.items() if not name.startswith("index/")}
+    changed = crafted(blobs, lambda frames: [*frames[:2], *frames[3:]])
+    with Log.open(GrowingMemory(changed), mode, FAST) as log:
+        reading = log.read()
+        assert [next(reading).first_lsn, next(reading).first_lsn] == [1, 2]
+        with pytest.raises(DamagedBytes, match="LSN 3 is missing before it") as raised:
+            next(reading)
+        assert raised.value.subject == NAME
+        assert next(it.first_lsn for it in log.read(since=3)) == 4
 
 
 def test_the_same_frames_crafted_again_are_the_log(blobs: dict[str, bytes]) -> None:
