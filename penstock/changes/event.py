@@ -65,8 +65,6 @@ class ChangeEvent:
             hint="Use ChangeEvent.insert, .delete, .update, .watermark or .snapshot.",
         )
 
-    # -- making one -------------------------------------------------------------------------------
-
     @staticmethod
     def insert(data: pa.RecordBatch, timestamp: int, sequence: int) -> Insert:
         """Rows that are new."""
@@ -120,8 +118,6 @@ class ChangeEvent:
     def from_bytes(data: bytes | bytearray | memoryview | pa.Buffer) -> ChangeEvent:
         """The event that `to_bytes` wrote; damaged bytes are `DamagedBytes`, never another event."""
         return event_bytes.from_bytes(data, Kind.EVENT, lambda _, stored: ChangeEvent._from_stored(stored[0]))
-
-    # -- reading ----------------------------------------------------------------------------------
 
     @property
     def timestamp(self) -> int:
@@ -192,8 +188,6 @@ class ChangeEvent:
         numbers = (stored.timestamp,) if stored.sequence is None else (stored.timestamp, stored.sequence)
         event: ChangeEvent = _VARIANTS[stored.event_type](*stored.batches, *numbers)
         return event
-
-    # -- comparing and showing --------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ChangeEvent):

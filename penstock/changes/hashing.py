@@ -98,9 +98,6 @@ def can_hash(kind: pa.DataType) -> bool:
     return bool(kind in _SIMPLE or t.is_decimal128(kind) or t.is_fixed_size_binary(kind))
 
 
-# -- one column -------------------------------------------------------------------------------------
-
-
 def _hash(array: pa.Array, seeds: UInt64s) -> UInt64s:
     """The hash so far of each row, with this column's value taken in."""
     kind = array.type
@@ -220,9 +217,6 @@ def _micros(array: pa.Array) -> Int64s:
     return _values(array, np.int64)
 
 
-# -- bytes ------------------------------------------------------------------------------------------
-
-
 def _texts(array: pa.Array, seeds: UInt64s) -> UInt64s:
     plain = array.cast(pa.large_binary())
     offsets = np.frombuffer(plain.buffers()[1], np.int64, len(plain) + 1, plain.offset * 8)
@@ -295,9 +289,6 @@ def _stripes(data: npt.NDArray[np.uint8], starts: Int64s, lengths: Int64s, seeds
     back = np.empty_like(hashes)
     back[order] = hashes
     return back
-
-
-# -- decimals and lists -----------------------------------------------------------------------------
 
 
 def _decimals(array: pa.Array, seeds: UInt64s) -> UInt64s:

@@ -205,8 +205,6 @@ class NotificationRing:
         self._tail = 0  # pushed so far: the producer's
         self._dropped = 0  # the producer's
 
-    # -- the producer's side ----------------------------------------------------------------------
-
     def push(self, ref: NotificationRef) -> bool:
         """Keep the reference under the next sequence (its own is ignored), or drop it: False."""
         return self.push_fields(ref.source_id, ref.event_type, ref.row_count, ref.timestamp, ref.batch_offset)
@@ -260,8 +258,6 @@ class NotificationRing:
         self._tail = tail + taken
         return taken
 
-    # -- the consumer's side ----------------------------------------------------------------------
-
     def drain(self, most: int | None = None) -> Refs:
         """The oldest references, all or at most so many, as an array of the caller's own."""
         if most is not None and most < 0:
@@ -290,8 +286,6 @@ class NotificationRing:
             done += size
         self._head = head + count
         return count
-
-    # -- what both may ask ------------------------------------------------------------------------
 
     @property
     def capacity(self) -> int:

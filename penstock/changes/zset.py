@@ -75,8 +75,6 @@ class ZSet:
         self._weights = weights
         self._consolidated = consolidated
 
-    # -- building ---------------------------------------------------------------------------------
-
     @classmethod
     def empty(cls, schema: pa.Schema) -> ZSet:
         """The zero of the group: no rows."""
@@ -157,8 +155,6 @@ class ZSet:
             ) from error
         return cls._of(batch, np.concatenate([part._weights for part in some]))
 
-    # -- reading ----------------------------------------------------------------------------------
-
     @property
     def rows(self) -> pa.RecordBatch:
         """The rows, without weights."""
@@ -218,8 +214,6 @@ class ZSet:
         z = self.consolidate()
         columns = [column.to_pylist() for column in z._rows.columns]
         return dict(zip(zip(*columns, strict=True), z._weights.tolist(), strict=True))
-
-    # -- algebra ----------------------------------------------------------------------------------
 
     def __neg__(self) -> ZSet:
         return ZSet._of(self._rows, negated(self._weights), consolidated=self._consolidated)
@@ -324,8 +318,6 @@ class ZSet:
         few = self._rows.num_columns
         kept = self._rows.filter(pa.array(mask)) if few else self._rows.slice(0, np.count_nonzero(mask))
         return ZSet._of(kept, self._weights[mask], consolidated=self._consolidated)
-
-    # -- comparing and showing --------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same multiset, whatever their order and however far consolidated."""

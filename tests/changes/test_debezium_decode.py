@@ -323,8 +323,6 @@ def test_a_default_that_the_wire_tells_is_what_filling_in_puts_there() -> None:
     assert not events(deleted(""), schema=None, keys=[b'{"id":7}']).key_only.any()
 
 
-# -- what was not sent --------------------------------------------------------------------------------
-
 GONE = "__debezium_unavailable_value"
 GONE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 

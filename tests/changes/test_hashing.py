@@ -20,8 +20,6 @@ from penstock.changes.hashing import can_hash, unsigned, xxhash64
 from penstock.errors import InvalidArgument, Unsupported
 from tests.arrow_strategies import arrays
 
-# -- the plain statement: one value at a time, as the XXH64 page and Spark's types say ----------------
-
 _MASK = 2**64 - 1
 _P1, _P2, _P3, _P4, _P5 = (
     11400714785074694791,
@@ -182,8 +180,6 @@ def test_rows_of_many_blocks_hash_as_if_each_were_alone() -> None:
     assert len(np.unique(hashes)) == 40_000
 
 
-# -- what Spark 4.3 gave --------------------------------------------------------------------------------
-
 GOLDEN = [
     (pa.bool_(), True, -6698625589789238999),
     (pa.int32(), 1, -6698625589789238999),
@@ -271,9 +267,6 @@ def test_columns_of_unequal_length_are_refused() -> None:
 def test_no_column_hashes_as_the_seed() -> None:
     assert xxhash64([], 2).tolist() == [42, 42]
     assert unsigned(np.array([-(2**63), 1])).tolist() == [2**63, 1]
-
-
-# -- Spark itself -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
