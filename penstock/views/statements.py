@@ -209,7 +209,7 @@ def _update(work: Workspace, told: Update) -> None:
 
 
 def _stored_as(sql: str, kind: pa.DataType) -> str:
-    """An assignment takes on its column's type: numbers are rounded to its digits, and refused beyond them."""
+    """An assignment takes on its column's type: numbers are rounded to its digits, or refused."""
     is_number = pa.types.is_decimal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
     return f"CAST(({sql}) AS {sql_type(kind)})" if is_number else sql
 
