@@ -98,6 +98,12 @@ def test_keys_are_told_apart_as_spark_groups_them() -> None:
     assert said == {(0.0, 2): 1, (math.nan, 2): 1, (None, 1): 1}
 
 
+def test_keys_and_extremes_go_out_in_canonical_form() -> None:
+    it = aggregate({"g": pa.float64(), "x": pa.float64()}, ["g"], call(Function.MIN))
+    (said,) = it.tick(changes=rows(-0.0, g=-0.0))
+    assert [math.copysign(1, said[name]) for name in ("g", "min")] == [1, 1]
+
+
 # -- sums -------------------------------------------------------------------------------------------
 
 

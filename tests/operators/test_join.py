@@ -60,6 +60,13 @@ def test_nan_is_nan_and_zero_has_no_sign() -> None:
     assert pairs(said) == {(math.nan, math.nan): 1, (0.0, 0.0): 1}
 
 
+def test_what_goes_out_is_canonical_whichever_side_came_last() -> None:
+    it = joined(On("b", "z"))
+    (one,) = it.tick(left=[left(-0.0)], right=[right(-0.0)])
+    (other,) = it.tick(left=[], right=[right(1.0)])
+    assert [math.copysign(1, value) for value in (one["a"], one["x"], other["a"])] == [1, 1, 1]
+
+
 def test_one_column_may_have_to_equal_two() -> None:
     it = joined(On("a", "x"), On("a", "y"))
     assert it.operator.keys == {"left": ("a",), "right": ("x",)}
