@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -152,3 +153,54 @@ def test_nobody_of_a_group_whose_sync_failed_is_told_that_it_did_not_happen(tmp_
     assert all(isinstance(it.exception(), MayHaveHappened) for it in told[1:])
     assert scene.log.current_lsn == 1
     assert sorted(scene.kept(tmp_path)) == list(range(COMPANIONS + 1))
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_an_interrupted_wait_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    """As Ctrl-C interrupts the main thread while it waits for the sync that another one leads."""
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    go_on = threading.Event()
+    led = threading.Event()
+
+    def hold() -> None:
+        led.set()
+        assert go_on.wait(60)
+
+    store = MortalStore(tmp_path, [Fault(2, "delay", verb="sync", wait=hold)])
+    log = Log.create(store, LogOptions(fsync="always"))
+    log.add_collection("rows", SCHEMA, ["id"])
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def strike() -> None:
+        pause = threading.Event()
+        while not log._appending._group_commit._waiting:
+            pause.wait(0.001)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            first = threads.submit(log.append, "rows", row(1))
+            assert led.wait(60)
+            threads.submit(strike)
+            with pytest.raises(Interrupted):
+                log.append("rows", row(2))
+            other = threads.submit(log.append, "rows", row(3))
+            go_on.set()
+            assert first.result(60).last == 1
+            assert other.result(60).last == 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not log._appending._group_commit._waiting
+    assert log.append("rows", row(4)).last == 3
+    log.close()
+    store.bury()
+    with Log.open(tmp_path) as again:
+        assert [id_ for changes in again.read() for id_ in changes.data["id"].to_pylist()] == [1, 3, 4]
