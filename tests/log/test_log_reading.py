@@ -371,6 +371,21 @@ def test_an_interval_after_an_append_it_is_synced_and_marked_by_itself(tmp_path:
         assert segment.stat().st_size == size, "once is enough"
 
 
+def test_a_mark_never_speaks_for_what_was_not_synced(tmp_path: Path) -> None:
+    """Another append may come between the sync and the mark."""
+    segment = tmp_path / "segments" / f"{1:020d}.segment"
+    with make_log(tmp_path) as log:
+        log.add_collection("a", SCHEMA)
+        log.append("a", rows(1))
+        log.sync()
+        log.append("a", rows(2))
+        log._appending._mark()
+        assert not marked(segment)
+        log.sync()
+        log._appending._mark()
+        assert marked(segment)
+
+
 def marked(segment: Path) -> bool:
     """Whether it ends with a mark."""
     return segment.read_bytes()[-4] == Kind.MARK
