@@ -67,8 +67,6 @@ class CdcBuffer:
         self._time = 0
         self._watches = KvWatches()
 
-    # -- emitting -----------------------------------------------------------------------------------
-
     def emit(
         self,
         operation: ChangeOperation,
@@ -119,8 +117,6 @@ class CdcBuffer:
             t.emit(ChangeOperation.UPDATE, "stock", 7, "table")
         """
         return CdcTransaction(self._commit)
-
-    # -- reading ------------------------------------------------------------------------------------
 
     @property
     def current_lsn(self) -> int:
@@ -196,8 +192,6 @@ class CdcBuffer:
             self._watches.add(watch)
             return watch
 
-    # -- coming back --------------------------------------------------------------------------------
-
     def set_current_lsn(self, lsn: int) -> None:
         """Let the next LSN be ``lsn + 1``, as after a restart. Only forward: a smaller one changes nothing.
 
@@ -213,8 +207,6 @@ class CdcBuffer:
                 self._open = None
                 if self._waiting:
                     self._grown.notify_all()
-
-    # -- with the lock held -------------------------------------------------------------------------
 
     def _emit(self, row: Row) -> int:
         with self._lock:
@@ -234,6 +226,7 @@ class CdcBuffer:
             return LsnRange(first, self._current)
 
     def _put_row(self, row: Row, now: int) -> None:
+        """Number an event and keep it. This and all below is called with the lock held."""
         operation, collection, entity_id, kind, changed, kv = row
         lsn = self._current + 1
         event = None

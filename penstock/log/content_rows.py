@@ -90,8 +90,6 @@ class Rows:
         made.live, made.copies = live, copies
         return made
 
-    # -- changing -----------------------------------------------------------------------------------
-
     def appended(self, rows: pa.RecordBatch, counts: Counts) -> Rows:
         """With these rows at the end; none of their counts is 0."""
         counts = counts.astype(self._count_type, copy=False)
@@ -135,8 +133,6 @@ class Rows:
             if there.any():
                 made = made.appended(chunk.rows.filter(pa.array(there)), chunk.counts[there])
         return made, moved
-
-    # -- reading ------------------------------------------------------------------------------------
 
     def all_counts(self) -> Counts:
         """The count at every place."""

@@ -146,8 +146,6 @@ class GroupCommit:
             self._complete = None
             self._pace = spent / missing if came else 2 * spent
 
-    # -- what who leads does ------------------------------------------------------------------------
-
     def _commit(self, group: Sequence[Wanted]) -> None:
         """What the first wants, and what the others do, as far as it is not too much."""
         first = group[0]

@@ -79,8 +79,6 @@ class ReadableLog(ABC):
         ``fsync="always"`` none that the log's own process gave), and that others came in their place.
         """
 
-    # -- reading ------------------------------------------------------------------------------------
-
     @abstractmethod
     def collection(self, name: str) -> Collection:
         """The collection of this name, or an error that names those there are."""

@@ -79,8 +79,6 @@ class Log(KeyedLog):
         self._closed = False
         self.recovered: Recovered | None = None
 
-    # -- making and opening -------------------------------------------------------------------------
-
     @classmethod
     def create(
         cls,
@@ -158,8 +156,6 @@ class Log(KeyedLog):
         mode = "closed" if self._closed else "writing" if self._writer is not None else "reading"
         return f"Log({self.name!r}, {mode})"
 
-    # -- what it is ---------------------------------------------------------------------------------
-
     @property
     def name(self) -> str:
         return self._store.url
@@ -202,8 +198,6 @@ class Log(KeyedLog):
         current, meta = self.current_lsn, self.reload_meta()
         sizes = [blob.size for blob in self._store.list(SEGMENTS)]
         return LogStats(current, self.oldest_lsn, len(sizes), sum(sizes), len(meta.collections), meta.term)
-
-    # -- writing ------------------------------------------------------------------------------------
 
     def add_collection(self, name: str, schema: pa.Schema, key: Iterable[str] = ()) -> Collection:
         """Add a collection; one that is there already with the same schema and key is returned as it is."""
@@ -275,8 +269,6 @@ class Log(KeyedLog):
         self.sync()
         return changed
 
-    # -- reading ------------------------------------------------------------------------------------
-
     def wait(
         self, since: int, timeout: float | None = None, until: Callable[[], bool] = lambda: False
     ) -> int:
@@ -339,8 +331,6 @@ class Log(KeyedLog):
 
     def _oldest_known(self) -> int:
         return self._segments.oldest_lsn
-
-    # -- steps --------------------------------------------------------------------------------------
 
     @property
     def _segments(self) -> Segments:

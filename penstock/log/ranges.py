@@ -90,8 +90,6 @@ class RangeTable:
         tables = {**meta.extra.get(_EXTRA, {}), str(collection.id): _encode(self._ranges)}
         return replace(meta, extra={**meta.extra, _EXTRA: tables})
 
-    # -- looking ------------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         return len(self._ranges)
 
@@ -119,8 +117,6 @@ class RangeTable:
     def children(self, id_: int) -> tuple[KeyRange, ...]:
         """Those that took its place."""
         return tuple(it for it in self._ranges if id_ in it.parents)
-
-    # -- changing -----------------------------------------------------------------------------------
 
     def split(self, id_: int, at_hash: int | None, lsn: int) -> RangeTable:
         """Two in the place of one. ``at_hash`` is the first hash of the right one; without it, the middle."""

@@ -42,8 +42,6 @@ class Reader:
         self.segments = self._find_segments()
         self._visible = self.segments.active.last_lsn
 
-    # -- what the log is ----------------------------------------------------------------------------
-
     def fresh_meta(self) -> Meta:
         """Read what the log is again: collections may have been added, and old segments dropped."""
         with self._meta_lock:
@@ -79,8 +77,6 @@ class Reader:
             self._unsure = found.torn_bytes > 0
             firsts = [it.first_lsn for it in listed]
             return Segments(self._store, firsts, found.active, lambda: self.fresh_meta().oldest_lsn)
-
-    # -- taking in ----------------------------------------------------------------------------------
 
     def look(self) -> int:
         """Take in what has come, and return the newest LSN."""
@@ -124,8 +120,6 @@ class Reader:
             return False  # the writer is about to make it
         self.segments.roll(Segment(self._store, head))
         return True
-
-    # -- waiting ------------------------------------------------------------------------------------
 
     def wait(self, since: int, timeout: float | None, until: Callable[[], bool] = lambda: False) -> int:
         """As `Log.wait`. One thread waits for the file system; the others wait for what it finds."""

@@ -91,8 +91,6 @@ class Replica:
             )
         return self._copy
 
-    # -- following ----------------------------------------------------------------------------------
-
     def follow(
         self, source: ReplicaSource, *, until: Callable[[], bool] = lambda: False, look: float = 0.5
     ) -> None:
@@ -126,8 +124,6 @@ class Replica:
             self._rules = self._rules.after(record.term, place, verdict)
             return verdict
 
-    # -- taking over --------------------------------------------------------------------------------
-
     def promote(self, term: int | None = None) -> Log:
         """Follow no more, and give out the copy to be written, under a higher term (default: the next).
 
@@ -157,8 +153,6 @@ class Replica:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # -- steps --------------------------------------------------------------------------------------
 
     def _check(self, theirs: Meta) -> None:
         """Refuse a primary that was taken over, or one of another log."""

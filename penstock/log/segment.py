@@ -87,8 +87,6 @@ class Segment:
     def first_lsn(self) -> int:
         return self.head.first_lsn
 
-    # -- taking frames in ---------------------------------------------------------------------------
-
     def add(self, offset: int, header: bytes, frame: Frame) -> None:
         """The next frame, in order. Readers in other threads see it when `offsets` has grown."""
         self.end = offset + frame.frame_bytes
@@ -116,8 +114,6 @@ class Segment:
             if keep_index:
                 segment.keep_index()
         return segment
-
-    # -- finding ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -162,8 +158,6 @@ class Segment:
     def unmap(self) -> None:
         """Let go of the file's map until a body is asked for again; bodies given out keep theirs."""
         self._map = None
-
-    # -- the sidecar --------------------------------------------------------------------------------
 
     def keep_index(self) -> None:
         """Keep offsets and headers beside the sealed segment. Doing without costs a walk, nothing else."""

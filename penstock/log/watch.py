@@ -206,8 +206,6 @@ class KeyWatch(Iterator[KeyEvent]):
         self._dropped = 0
         self._closed = threading.Event()
 
-    # -- for its reader -----------------------------------------------------------------------------
-
     @property
     def cursor(self) -> int:
         """All matching events up to here were given or dropped: a watch from here goes on after them."""
@@ -260,8 +258,6 @@ class KeyWatch(Iterator[KeyEvent]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # -- steps --------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Find what matches of what is new: some of it when the reader has to be served, else all of it."""

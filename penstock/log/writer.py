@@ -94,8 +94,6 @@ class Writer:
         """What the next event will have."""
         return self._next
 
-    # -- appending ----------------------------------------------------------------------------------
-
     def commit(self, parts: Sequence[Part], commit_time: int | None = None) -> LsnRange:
         """Append the parts as one transaction. A replica gives the time that its primary gave."""
         self._check_process()
@@ -158,8 +156,6 @@ class Writer:
         except BaseException as error:
             self._broken = as_told(error, "appending", segment.name)
             raise
-
-    # -- syncing ------------------------------------------------------------------------------------
 
     def sync(self) -> None:
         """Return when everything appended before the call survives a loss of power."""
@@ -225,8 +221,6 @@ class Writer:
         packed.add_mark(kind, self._time)
         self._append(packed)
         self._marked = True
-
-    # -- segments -----------------------------------------------------------------------------------
 
     def _roll(self) -> None:
         """Seal a full segment and begin the next. Opening goes on from whatever a crash in between leaves.
@@ -326,8 +320,6 @@ class Writer:
         except PenstockError as error:
             _logger.warning("what was dropped stays until the log is opened again: %s", error)
 
-    # -- what the log is ----------------------------------------------------------------------------
-
     def change_meta(self, change: Callable[[Meta, int], Meta]) -> Meta:
         """Change what the log is, between two appends.
 
@@ -350,8 +342,6 @@ class Writer:
         except BaseException as error:
             self._broken = as_told(error, "writing what the log is", META)
             raise
-
-    # -- the end ------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Sync, mark that all is synced, and let the next writer in. Idempotent.

@@ -42,9 +42,6 @@ def insert(ring: CdcBuffer, *collections: str) -> None:
         ring.emit(INSERT, collection, i, "table")
 
 
-# -- as the document tests it -------------------------------------------------------------------------
-
-
 def test_events_come_out_as_they_went_in(ring: CdcBuffer) -> None:
     assert [ring.emit(it, "users", 1, "table") for it in (INSERT, UPDATE, DELETE)] == [1, 2, 3]
     events = ring.poll(0, 10)
@@ -97,9 +94,6 @@ def test_stats_tell_how_much_is_held_and_how_far_it_reaches(ring: CdcBuffer) -> 
     insert(ring, "x", "y")
     assert ring.stats() == CdcStats(buffered_events=2, current_lsn=2, oldest_lsn=1, newest_lsn=2)
     assert (ring.current_lsn, ring.oldest_lsn) == (2, 1)
-
-
-# -- what was lost, and is not any more ---------------------------------------------------------------
 
 
 def test_a_cursor_never_skips_an_evicted_event() -> None:
@@ -199,9 +193,6 @@ def test_consumers_can_leave_out_updates_that_touched_nothing_of_theirs(ring: Cd
     assert [it.entity_id for it in ring.poll(0) if it.touches(["email"])] == [2, 4], "unknown may be any"
 
 
-# -- transactions -------------------------------------------------------------------------------------
-
-
 def test_the_events_of_a_transaction_appear_together_at_its_commit() -> None:
     clock = Clock(100)
     ring = CdcBuffer(100, clock=clock)
@@ -250,9 +241,6 @@ def test_a_transaction_ends_once(ring: CdcBuffer) -> None:
         pass
     assert empty.lsns == LsnRange(2, 1)
     assert ring.current_lsn == 1
-
-
-# -- what goes in -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -320,9 +308,6 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     assert ring.stats() == CdcStats(0, 0, None, None)
 
 
-# -- what comes out -----------------------------------------------------------------------------------
-
-
 def test_what_was_polled_stays_as_it_was_whatever_comes_later() -> None:
     ring = CdcBuffer(4)
     insert(ring, "a", "b")
@@ -383,9 +368,6 @@ def test_what_is_held_is_bounded_however_many_events_there_were() -> None:
         ring.emit(UPDATE, "a", i, "table", ["x"])
     held = sum(block.last - block.first + 1 for block in ring._blocks)
     assert 1000 <= held <= 1000 + 1000 // 8
-
-
-# -- many at once -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -537,9 +519,6 @@ def test_waiting_ends_with_the_next_event_or_when_the_time_is_over(ring: CdcBuff
     ring.set_current_lsn(9)
     waiting[2].join(30)
     assert found == [2, 2, 9]
-
-
-# -- against a list -----------------------------------------------------------------------------------
 
 
 class RingAsAList(RuleBasedStateMachine):

@@ -60,9 +60,6 @@ def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
     )
 
 
-# -- with a key -------------------------------------------------------------------------------------
-
-
 def test_the_last_event_of_a_key_says_what_its_row_is(log: Log) -> None:
     log.append("users", users((1, "ada"), (2, "bob")))
     log.append("users", users((1, "Ada")))
@@ -104,9 +101,6 @@ def test_a_null_is_a_key_like_any_other(log: Log) -> None:
     both = pa.RecordBatch.from_pylist([{"item": None, "price": 1.0}] * 2, schema=ITEMS)
     log.append("loose", both)
     assert content(log, "loose").num_rows == 3
-
-
-# -- without a key ----------------------------------------------------------------------------------
 
 
 def test_a_row_is_there_as_often_as_its_weights_add_up_to(log: Log) -> None:
@@ -153,9 +147,6 @@ def test_copies_of_few_different_rows_are_put_together_when_one_is_taken(log: Lo
         log.append("items", weighed(items(("pen", 1.0)), -1))
         found.advance()
     assert bag(found.table()) == {("pen", 1.0): 495, ("ink", 2.0): 500}
-
-
-# -- moving forward ---------------------------------------------------------------------------------
 
 
 def test_a_refresh_replaces_all(log: Log) -> None:
@@ -232,9 +223,6 @@ def test_readers_see_some_whole_moment_while_it_moves(tmp_path: Path) -> None:
         assert set(found.table().column("name").to_pylist()) == {"29"}
 
 
-# -- logs without a beginning -----------------------------------------------------------------------
-
-
 def trimmed(log: Log) -> int:
     """Make the log forget its oldest events; return the oldest that is left."""
     for _ in range(20):
@@ -280,8 +268,6 @@ def test_a_content_that_fell_behind_says_so_and_stays(short: Log) -> None:
         found.advance()
     assert (found.lsn, names(found.table())) == (1, {1: "ada"})
 
-
-# -- against the model ------------------------------------------------------------------------------
 
 KEYED = ("insert", "upsert", "delete", "move", "refresh")
 

@@ -57,9 +57,6 @@ def only(log: Log) -> Any:
     return last
 
 
-# -- what it becomes ----------------------------------------------------------------------------------
-
-
 def test_rows_without_an_operation_are_inserts(log: Log) -> None:
     assert log.append("users", users((1, "ada", 5), (2, None))) == LsnRange(1, 2)
     found = only(log).rows
@@ -276,8 +273,6 @@ def test_pieces_are_the_batch_without_a_split_event(data: st.DataObject, target:
         before = joined[joined.index(it.to_pylist()[0]) - 1]["_op"]
         assert (before, first) != (BEFORE, AFTER)
 
-
-# -- what is refused ----------------------------------------------------------------------------------
 
 BAD_BATCHES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: users((1, "a")).drop_columns(["name"]), SchemaMismatch, "the column 'name' is missing"),

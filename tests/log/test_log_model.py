@@ -66,8 +66,6 @@ class LogAsAList(RuleBasedStateMachine):
             self.log.close()
             shutil.rmtree(self.folder)
 
-    # -- writing ----------------------------------------------------------------------------------
-
     @rule(schema=st.sampled_from(FIXED) | schemas(), keyed=st.booleans())
     def add_collection(self, schema, keyed):
         name = f"c{len(self.names)}"
@@ -208,8 +206,6 @@ class LogAsAList(RuleBasedStateMachine):
         with pytest.raises(Unsupported):
             self.reader.trim(1)
 
-    # -- reading ----------------------------------------------------------------------------------
-
     @rule(data=st.data(), who=st.sampled_from(["log", "reader"]), most=st.integers(1, 30))
     def poll(self, data, who, most):
         log = getattr(self, who)
@@ -278,15 +274,11 @@ class LogAsAList(RuleBasedStateMachine):
                 list(log.read(since=too_old))
             assert caught.value.earliest == self.model.oldest
 
-    # -- always -----------------------------------------------------------------------------------
-
     @invariant()
     def both_end_where_the_model_does(self):
         if hasattr(self, "log"):
             assert self.log.current_lsn == self.reader.current_lsn == self.model.current
             assert self.log.oldest_lsn == self.reader.oldest_lsn == self.model.oldest
-
-    # -- steps ------------------------------------------------------------------------------------
 
     def collection(self, data):
         return self.log.collection(data.draw(st.sampled_from(self.names)))

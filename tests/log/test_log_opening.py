@@ -54,9 +54,6 @@ def segments_of(folder: Path) -> list[Path]:
     return sorted((folder / "segments").iterdir())
 
 
-# -- making -------------------------------------------------------------------------------------------
-
-
 def test_a_log_is_made_once(tmp_path: Path) -> None:
     make_log(tmp_path).close()
     with pytest.raises(AlreadyExists, match="there is a log already"):
@@ -166,9 +163,6 @@ def test_options_that_can_never_be_right_are_refused(options: dict[str, Any], wh
         LogOptions(**options)
 
 
-# -- closing ------------------------------------------------------------------------------------------
-
-
 def test_a_closed_log_does_nothing_more_but_what_it_gave_stays(small: Path) -> None:
     for mode in ("read", "write"):
         log = Log.open(small, mode, FAST)  # type: ignore[call-overload]
@@ -195,9 +189,6 @@ def test_closing_leaves_nothing_to_recover(small: Path) -> None:
         with open_log(small) as log:
             assert log.recovered is None
     assert {it: it.read_bytes() for it in segments_of(small)} == before, "opening and closing writes nothing"
-
-
-# -- collections --------------------------------------------------------------------------------------
 
 
 def test_a_collection_is_added_once_and_stays_what_it_is(tmp_path: Path) -> None:
@@ -281,9 +272,6 @@ def test_two_definitions_with_one_checksum_get_numbers_of_their_own(
     assert numbers == [2**32 - 1, 1, 2]
 
 
-# -- terms --------------------------------------------------------------------------------------------
-
-
 def test_a_term_only_grows_and_lasts(tmp_path: Path) -> None:
     with make_log(tmp_path) as log:
         fill(log)
@@ -298,9 +286,6 @@ def test_a_term_only_grows_and_lasts(tmp_path: Path) -> None:
         assert [it.frame.term for it in log.frames(0, log.current_lsn)][-2:] == [1, 3]
     with Log.open(tmp_path, "read") as log:
         assert log.term == log.stats().term == 3
-
-
-# -- what is missing or wrong --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["read", "write"])

@@ -71,9 +71,6 @@ def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
     return result
 
 
-# -- cursors ------------------------------------------------------------------------------------------
-
-
 def test_a_poll_is_exclusive_of_its_cursor_and_gives_the_next_one(both: tuple[Log, Log]) -> None:
     log, reader = both
     log.append("a", rows(1, 2, 3))
@@ -160,9 +157,6 @@ def test_a_batch_that_was_located_but_not_yet_mapped_when_it_was_dropped_is_expi
             _ = located.body
 
 
-# -- times --------------------------------------------------------------------------------------------
-
-
 def test_the_first_event_at_or_after_a_time(tmp_path: Path) -> None:
     clock = ManualClock(100)
     with Log.create(tmp_path, TINY, clock=clock) as log, Log.open(tmp_path, "read") as reader:
@@ -181,9 +175,6 @@ def test_the_first_event_at_or_after_a_time(tmp_path: Path) -> None:
             assert it.lsn_at(east) == 3
         log.trim(4)
         assert {it.lsn_at(moment(0)) for it in (log, reader)} == {log.oldest_lsn}
-
-
-# -- waiting ------------------------------------------------------------------------------------------
 
 
 def test_a_wait_ends_with_the_next_event(both: tuple[Log, Log]) -> None:
@@ -274,9 +265,6 @@ def test_a_tail_of_a_closed_log_gives_what_can_be_read_and_then_an_error(tmp_pat
         next(tail)
 
 
-# -- retention ----------------------------------------------------------------------------------------
-
-
 def fill(log: Log, count: int, clock: ManualClock | None = None) -> list[int]:
     """So many events of about 500 bytes, a second apart; the first LSN of each segment."""
     log.add_collection("a", SCHEMA)
@@ -352,9 +340,6 @@ def test_trimming_drops_whole_segments_up_to_an_lsn_and_never_the_newest_transac
         assert log.trim(1) == firsts[2], "what is gone stays gone"
         assert log.trim(10**9) == firsts[-1]
         assert log.current_lsn == 50
-
-
-# -- syncing ------------------------------------------------------------------------------------------
 
 
 def test_an_interval_after_an_append_it_is_synced_and_marked_by_itself(tmp_path: Path) -> None:

@@ -55,9 +55,6 @@ def ids(ranges: tuple[KeyRange, ...]) -> list[int]:
     return [it.id for it in ranges]
 
 
-# -- claims -------------------------------------------------------------------------------------------
-
-
 def test_a_collection_begins_with_one_range_that_is_everything(log: Log) -> None:
     insert(log, 1, 2, 3)
     (whole,) = log.ranges("t")
@@ -289,8 +286,6 @@ def test_who_reads_the_same_range_twice_is_told() -> None:
     with pytest.raises(InvalidArgument, match="not being read"):
         progress.took(RangePolled(it, 3, 3))
 
-
-# -- the machine --------------------------------------------------------------------------------------
 
 KEYS = st.integers(0, 12)
 

@@ -76,9 +76,6 @@ def records(log: Log, since: int | None = None, max_bytes: int = 1 << 30) -> lis
     return list(LogSource(log).ship(since, max_bytes).records)
 
 
-# -- following ----------------------------------------------------------------------------------------
-
-
 def test_a_copy_has_the_primarys_transactions_times_and_collections(primary: Log, replica: Replica) -> None:
     primary.append("users", rows(1, 2))
     old, new = {"id": 2, "name": "n2"}, {"id": 2, "name": "N2"}
@@ -197,9 +194,6 @@ def test_ranges_that_were_split_and_merged_come_with_the_events(primary: Log, re
         assert [some.rows for some in mine] == [some.rows for some in theirs]
     replica.take(shipment)
     assert replica.log.ranges("users") == primary.ranges("users"), "an older table takes nothing back"
-
-
-# -- the apply rules ----------------------------------------------------------------------------------
 
 
 def test_the_first_record_anchors_wherever_it_is(primary: Log, replica: Replica) -> None:
@@ -354,9 +348,6 @@ def test_a_cursor_that_the_primary_no_longer_keeps_is_told(tmp_path: Path, repli
             assert content(new.log, oldest - 1) == content(log, oldest - 1)
 
 
-# -- terms and promotion ------------------------------------------------------------------------------
-
-
 def test_a_promoted_replica_refuses_its_old_primary_before_anything_else(
     primary: Log, replica: Replica
 ) -> None:
@@ -452,9 +443,6 @@ def test_a_replica_that_was_promoted_or_closed_follows_nobody(
             again.apply(records(primary)[0])
 
 
-# -- coming back --------------------------------------------------------------------------------------
-
-
 def test_it_goes_on_after_a_restart_and_still_knows_what_it_applied_last(
     primary: Log, replica: Replica, tmp_path: Path
 ) -> None:
@@ -537,9 +525,6 @@ def test_a_death_at_any_moment_leaves_a_copy_that_goes_on(tmp_path: Path) -> Non
         assert deaths > 40
 
 
-# -- a shipment as bytes ------------------------------------------------------------------------------
-
-
 def shipped(log: Log, since: int | None = None) -> Shipment:
     return LogSource(log).ship(since)
 
@@ -583,9 +568,6 @@ def test_every_flipped_or_missing_byte_of_a_shipment_is_noticed(primary: Log) ->
         whole += 1
         assert records == (), "what is cut off at the end of a transaction is a shorter shipment"
     assert whole == 1
-
-
-# -- against the primary itself -----------------------------------------------------------------------
 
 
 class PrimaryAndReplicas(RuleBasedStateMachine):

@@ -50,9 +50,6 @@ def told(event: KeyEvent) -> tuple[Any, ...]:
     return event.lsn, event.key, event.op.value, event.before, event.after
 
 
-# -- claims -------------------------------------------------------------------------------------------
-
-
 def test_each_change_of_a_key_comes_with_both_rows_its_lsn_and_its_time(log: Log) -> None:
     log.emit("insert", "users", after=row("ada"))
     log.emit("insert", "users", after=row("bob"))
@@ -296,9 +293,6 @@ def test_an_event_as_json_has_integers_as_integers(tmp_path: Path) -> None:
         }
 
 
-# -- waiting ------------------------------------------------------------------------------------------
-
-
 def in_thread(act: Callable[[], Any]) -> Callable[[], Any]:
     """Begin to do it in another thread; what is returned waits for the outcome."""
     outcome: list[Any] = []
@@ -370,8 +364,6 @@ def test_closing_the_log_ends_a_waiting_watch_with_an_error(tmp_path: Path) -> N
     log.close()
     assert ended() == "told"
 
-
-# -- against a list -----------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["a", "aa", "ab", "b", None])
 
