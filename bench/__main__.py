@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-ROOMS = ("changes", "log", "spine")
+ROOMS = ("changes", "log", "spine", "operators", "views")
 
 
 def main() -> int:

@@ -139,7 +139,8 @@ class Step:
             if batch.num_rows:
                 outbox.add(fitted(batch, operator.output))
         edits = state.finish() if self.is_kept else {}
-        return outbox.register(what, shard, edits, {})
+        rows = sum(batch.num_rows for batches in inputs.values() for batch in batches)
+        return outbox.register(what, shard, edits, {"rows": rows})
 
     def _shard(self, inputs: Mapping[str, list[pa.RecordBatch]]) -> int | None:
         """The shard that all these rows are of; None where there is nothing to do."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.changes import Op
 from penstock.changes.names import LSN, OP, WEIGHT
+from penstock.changes.rows import canonical
 from penstock.log import Changes, ReadableLog
 from penstock.log.content import content
 from penstock.log.keyed import key_ops
@@ -106,7 +107,8 @@ class _Form:
     def _changes(
         self, data: pa.RecordBatch, weights: np.ndarray[tuple[int], np.dtype[np.int64]]
     ) -> pa.RecordBatch:
-        return self._batch([*data.columns, pa.array(weights)])
+        # What is taken back is to the last bit what was told: 0.0 for −0.0, one NaN.
+        return self._batch([*map(canonical, data.columns), pa.array(weights)])
 
     def _batch(self, columns: list[pa.Array]) -> pa.RecordBatch:
         kinds = zip(columns, self.schema.types, strict=True)

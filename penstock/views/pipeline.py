@@ -12,12 +12,13 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.errors import InvalidArgument, NotFound
 from penstock.log import Collection, ReadableLog
-from penstock.plan import Keyed, Node, Scan, in_order, inputs, is_stateful
+from penstock.plan import Aggregate, Keyed, Node, Scan, in_order, inputs, is_stateful
 from penstock.spark import Executor, Job, Pieces, Place, Registration, Source, TypesBySpark, ViewChanges
 from penstock.spark.executor import Upkeep
 from penstock.spine import Slice
@@ -105,6 +106,7 @@ class Pipeline:
         self._executor = executor
         self._clock = clock
         self._compiled: Compiled | None = None
+        self._added_in_vain: set[str] = set()
         self._lock = threading.Lock()
         self.log = TickLog(store, self.folder, f"views of {name!r}", self._collections)
         self._driver = Driver(store, self.folder, self.log, clock)
@@ -217,6 +219,12 @@ class Pipeline:
     ) -> list[Registration]:
         """The Spark job of a tick."""
         executor = self._executor()
+        shards = shards_for(step.rows, executor.parallelism)
+        partial = frozenset(
+            node.fingerprint
+            for node in plans.schemas
+            if isinstance(node, Aggregate) and shards > 1 and node.fingerprint not in self._added_in_vain
+        )
         job = Job(
             place,
             {name: ViewChanges(plans.plans[name], views[name].collection) for name in sorted(step.wanted)},
@@ -224,11 +232,20 @@ class Pipeline:
             step.sources,
             {} if step.adopting else before.states,
             frozenset(stateful - before.states.keys() if step.adopting else stateful),
-            shards_for(step.rows, executor.parallelism),
-            frozenset(),
+            shards,
+            partial,
             self._folds(before, views, place, executor.parallelism),
         )
-        return executor.run(job)
+        registered = executor.run(job)
+        self._learn(partial, registered, step.rows)
+        return registered
+
+    def _learn(self, partial: frozenset[str], registered: Iterable[Registration], rows: int) -> None:
+        """Adding up before the shuffle pays where many rows become few; elsewhere it is left out."""
+        left: Counter[str] = Counter()
+        for it in registered:
+            left[it.what] += it.told.get("rows", 0)
+        self._added_in_vain.update(node for node in partial if 2 * left[node] > rows)
 
     def _next(self, log: str, since: int, goal: int, max_rows: int) -> int:
         """Where this tick ends in a log: at the end of a transaction."""
