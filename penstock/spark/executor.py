@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.changes.names import LSN, OP, WEIGHT
-from penstock.errors import EngineFailed, PenstockError
 from penstock.log.meta import Collection
 from penstock.operators import Operator, operator_of
 from penstock.plan import Aggregate, Distinct, Join, Keyed, Node, Scan, Select, Union, inputs, is_stateful
 from penstock.plan.key import plain_columns
+from penstock.spark.failures import failure, raised_by_spark
 from penstock.spark.output import TOLD, Output, Renamed, Told
 from penstock.spark.partials import hash_sql, partial_frames
 from penstock.spark.program import Program, Sharded
@@ -92,8 +92,6 @@ class Executor:
 
     def run(self, job: Job) -> list[Registration]:
         """Run it and return what its steps registered. An error leaves nothing that anybody sees."""
-        from pyspark.errors import PySparkException
-
         frames = _Frames(self.spark, job)
         program = frames.program()
         if program is not None:
@@ -104,22 +102,13 @@ class Executor:
             ends = frames.ends()
             if ends:
                 reduce(lambda a, b: a.union(b), ends).toArrow()
-        except PySparkException as error:
+        except raised_by_spark() as error:
             told = next(iter(errors_told(job.place.scratch, job.place.steps)), None)
-            raise told if told is not None else engine_error(error) from error
+            plans = {name: view.node for name, view in job.views.items()}
+            raise told if told is not None else failure(error, plans) from error
         finally:
             frames.release()
         return registrations(job.place.scratch, job.place.steps)
-
-
-def engine_error(error: Exception) -> PenstockError:
-    """What Spark gave up on, in our words and its own first lines."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return EngineFailed(
-        "Spark gave the job up: " + " ".join(lines[:3]),
-        subject="Spark",
-        hint="Nothing was committed. See Spark's log; then refresh again.",
-    )
 
 
 class _Frames:
