@@ -282,6 +282,7 @@ def peers(folder: Path, remarks: list[str]) -> Iterator[Compared]:
 
             return timed(poll)
 
+    remarks.append("Peers: each side has the events in its client's own form (Arrow, JSON bytes, tuples).")
     with ExitStack() as stack:
         found: list[tuple[str, Peer, Any]] = []
         try:
@@ -327,7 +328,7 @@ def large(folder: Path) -> Iterator[Compared]:
 
 def main() -> None:
     results: list[Compared] = []
-    remarks: list[str] = []
+    remarks = [f"Load when this began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."]
     parts: tuple[Callable[[Path], Iterator[Compared]], ...] = (
         appends,
         group_commit,
