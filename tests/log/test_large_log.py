@@ -129,6 +129,24 @@ def test_reading_a_log_through_holds_few_of_its_segments(mode: Mode, tmp_path: P
     assert 1 <= most_mapped <= 5
 
 
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_what_is_read_lies_where_the_file_is_mapped(mode: Mode, tmp_path: Path) -> None:
+    """The user's columns are not copied, and aligned as Arrow likes them."""
+    store = LocalStore(tmp_path, fsync=False)
+    with Log.create(store, LogOptions(fsync="never", ring_bytes=0)) as log:
+        log.add_collection("numbers", SCHEMA)
+        log.append("numbers", pa.record_batch([pa.array(np.arange(1 << 20))], schema=SCHEMA))
+    with Log.open(store, mode, LogOptions(fsync="never", ring_bytes=0)) as log:
+        before = pa.total_allocated_bytes()
+        (changes,) = log.read("numbers")
+        data = changes.data.column(0).buffers()[1]
+        assert pa.total_allocated_bytes() - before < 1 << 16
+        assert data.address % 64 == 0
+        assert not data.is_mutable
+        assert changes.data.column(0)[-1].as_py() == (1 << 20) - 1
+        assert log.poll(5, 10).changes[0].data.column(0).buffers()[1].address == data.address
+
+
 def mapped(folder: Path) -> int:
     """How many files of the folder are mapped into this process, where the system tells."""
     maps = Path("/proc/self/maps")
