@@ -22,12 +22,13 @@ from penstock.operators import Operator, operator_of
 from penstock.plan import Aggregate, Distinct, Join, Keyed, Node, Scan, Select, Union, inputs, is_stateful
 from penstock.plan.key import plain_columns
 from penstock.spark.failures import failure, raised_by_spark
+from penstock.spark.guarded import Guarded, error_told
 from penstock.spark.output import TOLD, Output, Renamed, Told
 from penstock.spark.partials import hash_sql, partial_frames
 from penstock.spark.program import Program, Sharded
 from penstock.spark.registration import Registration, registrations
 from penstock.spark.sources import Source
-from penstock.spark.step import INPUT, Place, Stage, Step, errors_told
+from penstock.spark.step import INPUT, Place, Stage, Step
 from penstock.spark.types import in_zone, quoted, selected, spark_schema, sql_type, time_zone_of
 from penstock.spine import HASH, Slice
 
@@ -103,7 +104,7 @@ class Executor:
             if ends:
                 reduce(lambda a, b: a.union(b), ends).toArrow()
         except raised_by_spark() as error:
-            told = next(iter(errors_told(job.place.scratch, job.place.steps)), None)
+            told = error_told(error, job.place)
             plans = {name: view.node for name, view in job.views.items()}
             raise told if told is not None else failure(error, plans) from error
         finally:
@@ -142,12 +143,12 @@ class _Frames:
         last = (node for node in self._written if not self._uses[node])
         ends = [self._stepped(node, TOLD, gives=False) for node in last]
         for node, output in self._apart:
-            ends.append(self.frame(node).mapInArrow(output, spark_schema(TOLD)))
+            ends.append(self._mapped(self.frame(node), output, TOLD))
         if self._programmed:
             ends.append(self._started(self._program(tuple(self._programmed)), TOLD))
         for work in self.job.also:
             numbers = self.spark.range(0, work.parts, 1, work.parts)
-            ends.append(numbers.mapInArrow(work.stage, spark_schema(TOLD)))
+            ends.append(self._mapped(numbers, work.stage, TOLD))
         return ends
 
     def release(self) -> None:
@@ -238,7 +239,7 @@ class _Frames:
         )
 
     def _started(self, program: Program, schema: pa.Schema) -> DataFrame:
-        return self.spark.range(0, 1, 1, 1).mapInArrow(program, spark_schema(schema))
+        return self._mapped(self.spark.range(0, 1, 1, 1), program, schema)
 
     # -- frames ---------------------------------------------------------------------------------------
 
@@ -254,7 +255,7 @@ class _Frames:
             return self._started(self._program((), node), self._source_schema(node))
         source = self.job.sources.get(node)
         if source is not None:
-            return source.frame(self.spark, self._source_schema(node))
+            return source.frame(self.spark, self._source_schema(node), self.job.place)
         match node:
             case Select(input=below):
                 return selected(self.frame(below), node, WEIGHT)
@@ -278,6 +279,9 @@ class _Frames:
                 self.frame(it).selectExpr(*(f"{quoted(old)} AS {new}" for old, new in pairs), WEIGHT)
             )
         return reduce(lambda a, b: a.union(b), parts)
+
+    def _mapped(self, frame: DataFrame, stage: Stage, schema: pa.Schema) -> DataFrame:
+        return frame.mapInArrow(Guarded(stage, self.job.place), spark_schema(schema))
 
     def _source_schema(self, node: Node) -> pa.Schema:
         schema = self.job.schemas[node]
@@ -311,7 +315,7 @@ class _Frames:
             frames[name] = frames[name].union(self._nothing(operator.inputs[name]))
         outputs = tuple(self._written.get(node, ()))
         stage: Stage = Told(step, outputs, gives) if outputs else step
-        return self._sharded(together(frames, operator), step.shards).mapInArrow(stage, spark_schema(schema))
+        return self._mapped(self._sharded(together(frames, operator), step.shards), stage, schema)
 
     def _is_read(self, node: Node) -> bool:
         """Whether the node is but what tasks read, under other names."""
@@ -328,7 +332,7 @@ class _Frames:
         made = {name: self._program((), it) for name, it in zip(operator.inputs, inputs(node), strict=True)}
         stage = Sharded(step, tuple(self._written.get(node, ())), gives, made, step.shards)
         numbers = self.spark.range(0, step.shards, 1, step.shards)
-        return numbers.mapInArrow(stage, spark_schema(schema))
+        return self._mapped(numbers, stage, schema)
 
     def _step_of(self, node: Node, partial: bool, shards: int) -> tuple[Operator, Step]:
         assert isinstance(node, Keyed | Join | Aggregate | Distinct)

@@ -20,7 +20,7 @@ from penstock.log.format import padding
 from penstock.log.meta import Collection
 from penstock.log.rows import event_ends, prepare
 from penstock.spark.registration import Outbox, find
-from penstock.spark.step import Batches, Place, fitted, fresh, telling
+from penstock.spark.step import Batches, Place, fitted, fresh
 from penstock.store import Writer
 
 __all__ = ["ALIGN", "HEAD", "TOLD", "Output", "Renamed", "Told", "events_of"]
@@ -77,20 +77,19 @@ class Output:
 
     def written(self, batches: Batches, part: int) -> Batches:
         """Write this part of the changes, or find that an earlier attempt did."""
-        with telling(self.place):
-            found = find(self.place.scratch, self.place.steps, self.what, part)
-            if found is not None:
-                yield from found[1]
-                return
-            file = _File(self.place, f"{self.what}-{part}")
-            for rows in _gathered(batches if self.renamed is None else self.renamed(batches)):
-                zset = ZSet(rows.drop_columns([WEIGHT]), rows.column(WEIGHT).to_numpy())
-                file.add(events_of(zset if self.is_consolidated else zset.consolidate(), self.key), self)
-            told = file.close()
-            if file.rows:
-                outbox = Outbox(self.place.scratch, self.place.steps, TOLD)
-                outbox.add(pa.record_batch({"what": [self.what], "rows": [file.rows]}, schema=TOLD))
-                yield from outbox.register(self.what, part, {}, told)
+        found = find(self.place.scratch, self.place.steps, self.what, part)
+        if found is not None:
+            yield from found[1]
+            return
+        file = _File(self.place, f"{self.what}-{part}")
+        for rows in _gathered(batches if self.renamed is None else self.renamed(batches)):
+            zset = ZSet(rows.drop_columns([WEIGHT]), rows.column(WEIGHT).to_numpy())
+            file.add(events_of(zset if self.is_consolidated else zset.consolidate(), self.key), self)
+        told = file.close()
+        if file.rows:
+            outbox = Outbox(self.place.scratch, self.place.steps, TOLD)
+            outbox.add(pa.record_batch({"what": [self.what], "rows": [file.rows]}, schema=TOLD))
+            yield from outbox.register(self.what, part, {}, told)
 
 
 class Answering(Protocol):

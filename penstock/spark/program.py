@@ -17,7 +17,7 @@ from penstock.changes.hashing import xxhash64
 from penstock.changes.names import WEIGHT
 from penstock.plan import Node, Select, Union, inputs
 from penstock.spark.output import TOLD, Output, Told
-from penstock.spark.step import Batches, Step, fitted, telling
+from penstock.spark.step import Batches, Step, fitted
 from penstock.spine import HASH, shard_of
 
 __all__ = ["Program", "Read", "Sharded"]
@@ -56,16 +56,15 @@ class Sharded:
 
         def answer(self, _: Batches) -> tuple[int | None, Batches]:
             step = self.of.step
-            with telling(step.place):
-                operator = step.operator
-                told = {
-                    name: [
-                        own
-                        for batch in self.of.inputs[name].run()
-                        if (own := self._own(_hashed(batch, operator.keys[name], schema))).num_rows
-                    ]
-                    for name, schema in operator.inputs.items()
-                }
+            operator = step.operator
+            told = {
+                name: [
+                    own
+                    for batch in self.of.inputs[name].run()
+                    if (own := self._own(_hashed(batch, operator.keys[name], schema))).num_rows
+                ]
+                for name, schema in operator.inputs.items()
+            }
             return step.taken(operator, told)
 
         def _own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -127,12 +126,11 @@ class Program:
                     yield _renamed(batch, names, self.schemas[node])
             return
         step = self.steps[node]
-        with telling(step.place):
-            operator = step.operator
-            told = {
-                name: [_hashed(batch, operator.keys[name], schema) for batch in rows]
-                for (name, schema), rows in zip(operator.inputs.items(), below, strict=True)
-            }
+        operator = step.operator
+        told = {
+            name: [_hashed(batch, operator.keys[name], schema) for batch in rows]
+            for (name, schema), rows in zip(operator.inputs.items(), below, strict=True)
+        }
         yield from step.taken(operator, told)[1]
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from penstock.spark.step import Batches, fitted
+from penstock.spark.guarded import Guarded
+from penstock.spark.step import Batches, Place, fitted
 from penstock.spark.types import in_zone, spark_schema, time_zone_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Source(Protocol):
     @property
     def pieces(self) -> Sequence[Piece]: ...
 
-    def frame(self, spark: SparkSession, schema: pa.Schema) -> DataFrame: ...
+    def frame(self, spark: SparkSession, schema: pa.Schema, place: Place) -> DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Rows:
     def pieces(self) -> Sequence[Piece]:
         return (_Held(self.table),)
 
-    def frame(self, spark: SparkSession, schema: pa.Schema) -> DataFrame:
+    def frame(self, spark: SparkSession, schema: pa.Schema, place: Place) -> DataFrame:
         if not self.table.num_rows:  # no type is guessed from no rows
             return spark.createDataFrame([], spark_schema(schema))
         target = in_zone(schema, time_zone_of(spark))
@@ -63,11 +64,12 @@ class Pieces:
     held: object = field(default=None, compare=False)
     """What must live as long as the pieces are read."""
 
-    def frame(self, spark: SparkSession, schema: pa.Schema) -> DataFrame:
+    def frame(self, spark: SparkSession, schema: pa.Schema, place: Place) -> DataFrame:
         target = in_zone(schema, time_zone_of(spark))
         count = max(len(self.pieces), 1)
         numbers = spark.range(0, len(self.pieces), 1, count)
-        return numbers.mapInArrow(_Reader(tuple(self.pieces), target), spark_schema(schema))
+        reader = Guarded(_Reader(tuple(self.pieces), target), place)
+        return numbers.mapInArrow(reader, spark_schema(schema))
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,15 @@ leaves stands in the store.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changes.hashing import unsigned
 from penstock.changes.names import WEIGHT
-from penstock.errors import PenstockError
 from penstock.operators import Operator, operator_of
 from penstock.plan import Aggregate, Distinct, Join, Keyed
 from penstock.spark.registration import Outbox, find
@@ -30,11 +28,9 @@ __all__ = [
     "Place",
     "Stage",
     "Step",
-    "errors_told",
     "fitted",
     "fresh",
     "runs_of",
-    "telling",
 ]
 
 INPUT = "_input"
@@ -43,7 +39,6 @@ INPUT = "_input"
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Stage: TypeAlias = Callable[[Batches], Batches]
 
-_ERRORS = "error-"
 _runs: dict[str, Runs] = {}
 
 
@@ -100,9 +95,8 @@ class Step:
 
     def answer(self, batches: Batches) -> tuple[int | None, Batches]:
         """The shard that these rows are of (None where there are none), and its output."""
-        with telling(self.place):
-            operator = self.operator
-            return self.taken(operator, parted(operator.inputs, batches))
+        operator = self.operator
+        return self.taken(operator, parted(operator.inputs, batches))
 
     def taken(
         self, operator: Operator, inputs: Mapping[str, list[pa.RecordBatch]]
@@ -111,14 +105,13 @@ class Step:
 
         The output is computed and registered, or what an earlier attempt registered.
         """
-        with telling(self.place):
-            shard = self._shard(inputs)
-            if shard is None:
-                return None, iter(())
-            what = self.node.fingerprint
-            found = find(self.place.scratch, self.place.steps, what, shard)
-            output = found[1] if found is not None else self._run(operator, inputs, what, shard)
-            return shard, (fitted(batch, self.output) for batch in output)
+        shard = self._shard(inputs)
+        if shard is None:
+            return None, iter(())
+        what = self.node.fingerprint
+        found = find(self.place.scratch, self.place.steps, what, shard)
+        output = found[1] if found is not None else self._run(operator, inputs, what, shard)
+        return shard, (fitted(batch, self.output) for batch in output)
 
     def _run(
         self, operator: Operator, inputs: Mapping[str, list[pa.RecordBatch]], what: str, shard: int
@@ -199,34 +192,3 @@ def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if times and kind.unit == column.type.unit:
         return column.view(kind)  # the same instants, told in another zone
     return pc.cast(column, kind)
-
-
-class telling:  # noqa: N801  # reads as a word of the `with` statement
-    """Leaves an error of ours where the driver finds it: Spark would hand on no more than its text."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
-        if isinstance(error, PenstockError):
-            told = {
-                "kind": type(error).__name__,
-                "what": error.what,
-                "subject": error.subject,
-                "hint": error.hint,
-            }
-            name = f"{self._place.steps}.{_ERRORS}{uuid.uuid4().hex}"
-            self._place.scratch.create(name, orjson.dumps(told))
-
-
-def errors_told(store: Store, folder: str) -> Iterable[PenstockError]:
-    """The errors that steps left."""
-    from penstock import errors
-
-    for blob in store.list(f"{folder}.{_ERRORS}"):
-        told = orjson.loads(store.get(blob.name))
-        kind = getattr(errors, told["kind"])
-        yield kind(told["what"], subject=told["subject"], hint=told["hint"])

@@ -22,7 +22,7 @@ from penstock.log.format import Frame, Kind
 from penstock.log.rows import Stored
 from penstock.spark.output import TOLD
 from penstock.spark.registration import Outbox, find
-from penstock.spark.step import Batches, Place, fresh, runs_of, telling
+from penstock.spark.step import Batches, Place, fresh, runs_of
 from penstock.spine import HASH, Layout, Runs, ShardState, Slice, Spine, shard_range
 from penstock.store import Store
 from penstock.views.change_files import body_of, mapped
@@ -107,8 +107,7 @@ class Fold:
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
             for part in batch.column(0).to_pylist():
-                with telling(self.place):
-                    yield from self._run(part)
+                yield from self._run(part)
 
     def _run(self, part: int) -> Batches:
         found = find(self.place.scratch, self.place.steps, self.what, part)

@@ -72,7 +72,7 @@ class TableLogs:
 
     def reopener(self, name: str) -> OpenLog:
         """Opens the log to read in another process."""
-        return partial(_reopened, self.place(name))
+        return partial(_reopened, self.place(name), self.to_read(name).id)
 
     def close(self) -> None:
         """Close what is open; the next writer may come."""
@@ -82,10 +82,16 @@ class TableLogs:
             self._written, self._read = {}, {}
 
 
-def _reopened(place: Store) -> ReadableLog:
-    """The log, kept open in this process for the next tick's task."""
+def _reopened(place: Store, log_id: str) -> ReadableLog:
+    """The log, kept open in this process for the next tick's task.
+
+    Unless a database was removed and another one made in its place: then that is another log.
+    """
     with _lock:
         found = _open.get(place.url)
+        if found is not None and found.id != log_id:
+            found.close()
+            found = None
         if found is None:
             found = _open[place.url] = Log.open(place, "read")
         return found
