@@ -115,35 +115,40 @@ def _create_view(work: Workspace, told: CreateView) -> None:
             hint="Say 'auto' or 'strict'.",
         )
     _refuse_options(rest, f"view {told.name!r}", "incremental, pipeline")
-    if told.if_not_exists and work.catalog.read().find(told.name) is not None:
-        return
-    catalog = work.catalog.read()
-    catalog.check_free(told.name)
-    _, schema, key = planned(catalog, pipeline, told.name, told.query, _types(work), told.columns)
     number = secrets.randbelow(2**32 - 1) + 1  # a view that is dropped and made anew is another one
-    collection = replace(Collection.define(told.name, schema, key), id=number)
-    view = View(told.name, pipeline, told.query, collection, options, told.columns)
-    work.catalog.change(lambda catalog: catalog.including(view))
+
+    def including(catalog: Catalog) -> Catalog:
+        # Planned anew where another process came first: it may have dropped what the query reads.
+        if told.if_not_exists and catalog.find(told.name) is not None:
+            return catalog
+        catalog.check_free(told.name)
+        _, schema, key = planned(catalog, pipeline, told.name, told.query, _types(work), told.columns)
+        collection = replace(Collection.define(told.name, schema, key), id=number)
+        return catalog.including(View(told.name, pipeline, told.query, collection, options, told.columns))
+
+    work.catalog.change(including)
 
 
 def _drop(work: Workspace, told: Drop) -> None:
-    catalog = work.catalog.read()
-    found = catalog.find(told.name)
-    if found is None and told.if_exists:
-        return
-    found = catalog.table(told.name) if told.kind == "table" else catalog.view(told.name)
-    readers = [
-        view.name
-        for view in catalog.views.values()
-        if view.name != found.name and found.name.casefold() in {it.casefold() for it in references(view.sql)}
-    ]
-    if readers:
-        raise Unsupported(
-            f"{', '.join(readers)} read{'s' if len(readers) == 1 else ''} it",
-            subject=f"{told.kind} {found.name!r}",
-            hint="Drop what reads it first.",
-        )
-    work.catalog.change(lambda catalog: catalog.without(told.name))
+    def without(catalog: Catalog) -> Catalog:
+        if told.if_exists and catalog.find(told.name) is None:
+            return catalog
+        found = catalog.table(told.name) if told.kind == "table" else catalog.view(told.name)
+        readers = [
+            view.name
+            for view in catalog.views.values()
+            if view.name != found.name
+            and found.name.casefold() in {it.casefold() for it in references(view.sql)}
+        ]
+        if readers:
+            raise Unsupported(
+                f"{', '.join(readers)} read{'s' if len(readers) == 1 else ''} it",
+                subject=f"{told.kind} {found.name!r}",
+                hint="Drop what reads it first.",
+            )
+        return catalog.without(told.name)
+
+    work.catalog.change(without)
 
 
 def _refuse_options(options: dict[str, Any], subject: str, known: str) -> None:
