@@ -28,7 +28,7 @@ from penstock.spark import SETTINGS
 from tests.log.killed_logs import end_of, fork, read_until
 from tests.views.script import Script
 
-DEEDS = 24
+DEEDS = 20
 WITH_JAVA = 12  # every so manieth is killed with its Java runtime
 CONF = {
     **SETTINGS,
@@ -101,8 +101,7 @@ def lives(root: Path, wanted: int, seed: int) -> tuple[int, int]:
     chance = random.Random(seed)
     script = Script(DEEDS)
     java = Java()
-    whole(lambda tell: live(root / "calm", script, tell))
-    tick = whole(lambda tell: live(root / "quick", script, tell)) / DEEDS
+    tick = whole(lambda tell: live(root / "calm", script, tell)) / DEEDS / 2  # it is slow at first
     usual = span = whole(lambda tell: take_over(root / "calm", tell)) + tick
     killed = with_java = 0
     for number in itertools.count():
