@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.changes.hashing import xxhash64
 from penstock.changes.names import WEIGHT
 from penstock.plan import Node, Select, Union, inputs
+from penstock.plan.key import plain_columns
 from penstock.spark.output import TOLD, Output, Told
 from penstock.spark.step import Batches, Step, fitted
 from penstock.spine import HASH, shard_of
@@ -120,7 +121,10 @@ class Program:
             return
         below = [self._rows(it, done) for it in inputs(node)]
         if isinstance(node, Select | Union):
-            names = [it.sql.strip("`") for it in node.columns] if isinstance(node, Select) else None
+            names = None
+            if isinstance(node, Select):
+                plain = plain_columns(node)
+                names = [plain[it.name] for it in node.columns]
             for rows in below:
                 for batch in rows:
                     yield _renamed(batch, names, self.schemas[node])
