@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from penstock.errors import EngineFailed, InvalidArgument, NotFound, Unsupported
 
@@ -22,6 +25,9 @@ __all__ = ["SETTINGS", "session"]
 
 OLDEST = (4, 3)
 _JAVA = "Spark needs Java 17 or later (Debian: openjdk-17-jre-headless); JAVA_HOME names the one to use."
+_CONNECT_PORT = 15002
+_PATIENCE = 10.0
+"""Seconds to wait for a Spark Connect server to be reached."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 SETTINGS: Mapping[str, str] = {
@@ -53,9 +59,9 @@ def session(
 ) -> SparkSession:
     """The session to work in.
 
-    The active one, where there is one: then it stays as it is. Else a new one: on ``master`` (``local[*]``, a
-    cluster's address), or through Spark Connect where that begins with ``sc://``. ``settings`` come on top of
-    Penstock's own.
+    The active one, where there is one: then it stays as it is, and ``master`` may only say what it is. Else
+    a new one: on ``master`` (``local[*]``, a cluster's address), or through Spark Connect where that begins
+    with ``sc://``. ``settings`` come on top of Penstock's own.
     """
     try:
         from pyspark.sql import SparkSession
@@ -69,10 +75,10 @@ def session(
     if active is None:
         active = (
             _connect(master, settings, app)
-            if (master or "").startswith("sc://")
+            if master is not None and master.startswith("sc://")
             else _local(master or os.environ.get("PENSTOCK_SPARK_MASTER", "local[*]"), settings, app)
         )
-    elif master is not None:
+    elif master is not None and not _runs_on(active, master):
         raise InvalidArgument(
             f"a session is active already, and the master {master!r} was asked for",
             subject="Spark",
@@ -104,13 +110,47 @@ def _local(master: str, settings: Mapping[str, str] | None, app: str) -> SparkSe
         ) from error
 
 
-def _connect(address: str | None, settings: Mapping[str, str] | None, app: str) -> SparkSession:
+def _connect(address: str, settings: Mapping[str, str] | None, app: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.remote(str(address)).appName(app)
+    global _connected
+    _check_reachable(address)
+    builder = SparkSession.builder.remote(address).appName(app)
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    _connected = address
+    return made
+
+
+def _check_reachable(address: str) -> None:
+    """PySpark ends the process without a word where its client is not installed, and tries for minutes to
+    reach a server that is not there."""
+    if find_spec("grpc") is None:
+        raise NotFound(
+            "PySpark's client of Spark Connect is not installed here",
+            subject="Spark",
+            hint="pip install 'pyspark[connect]'",
+        )
+    try:
+        place = urlsplit(address)
+        with socket.create_connection((place.hostname or "", place.port or _CONNECT_PORT), _PATIENCE):
+            return
+    except (OSError, ValueError) as error:
+        raise EngineFailed(
+            f"there is no Spark Connect server at {address.partition(';')[0]}: {error}",
+            subject="Spark",
+            hint="Check the address, and that the server runs.",
+        ) from error
+
+
+_connected: str | None = None
+"""The address of the Spark Connect server, where this process was connected to one here."""
+
+
+def _runs_on(active: SparkSession, master: str) -> bool:
+    """Whether the active session is what would be made for this master."""
+    return _connected == master if master.startswith("sc://") else active.conf.get("spark.master") == master
 
 
 def _by_cores() -> dict[str, str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,7 @@ def test_a_run_begun_on_one_machine_goes_on_on_a_cluster_with_other_shards(
         patch.setattr(pipeline, "shards_for", lambda rows, parallelism: 2)
         with ps.connect(folder, state=bucket, spark=spark) as db:
             script.go_on(db, 2)
-    assert on_cluster(folder, bucket, 5, shards=8) == 2
+    assert on_cluster(folder, bucket, 5, shards=4) == 2
     with ps.connect(folder, state=bucket, spark=spark) as db:  # and back, as one shard
         script.go_on(db)
         check_run(db, script, expected)
@@ -103,3 +104,36 @@ def test_a_run_begun_on_one_machine_goes_on_on_a_cluster_with_other_shards(
     assert max(shards) > 2
     Driver(bucket, "pipelines/main", TickLog(bucket, "pipelines/main", "the views", dict)).own()
     assert leftovers(bucket) == set()
+
+
+@pytest.mark.skipif(find_spec("grpc") is None, reason="the client of Spark Connect needs pyspark[connect]")
+def test_views_are_kept_right_through_spark_connect(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = str(free.getsockname()[1])
+    program = [sys.executable, "-m", "tests.views.over_connect"]
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    }
+    with (tmp_path / "server.log").open("wb") as log:
+        server = subprocess.Popen(
+            [*program, "serve", port],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    with server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "serving\n", (tmp_path / "server.log").read_text()[-8000:]
+        done = subprocess.run(
+            [*program, "run", port, str(tmp_path)],
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-8000:]
+        server.kill()
